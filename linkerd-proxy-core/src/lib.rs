@@ -1,6 +1,7 @@
 //! Types and parts that all stacks of the proxy share.
 
 pub mod backoff;
+pub mod crowd;
 pub mod destination;
 pub mod drain;
 pub mod endpoint;

@@ -5,6 +5,10 @@ use std::time::Duration;
 /// Header fields of an HTTP/1 message. hyper's default and the incumbent's.
 pub const HTTP1_MAX_HEADERS: usize = 100;
 
+/// The time for the rest of a TLS client's first message. The message fits two packets, which clients send at once: two seconds allow for
+/// one that is lost and sent again.
+pub const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Bytes of an HTTP/1 head. hyper's default and the incumbent's: users have heads of hundreds of kilobytes, and buffers
 /// grow only as far as a head needs.
 pub const HTTP1_MAX_BUFFER: usize = 8192 + 4096 * HTTP1_MAX_HEADERS;

@@ -1,5 +1,7 @@
 //! The first message of a TLS client.
 
+use std::sync::Arc;
+
 /// A ClientHello with this server name.
 #[must_use]
 pub fn client_hello(name: &str) -> Vec<u8> {
@@ -22,4 +24,19 @@ pub fn client_hello(name: &str) -> Vec<u8> {
     let length = u32::try_from(body.len()).unwrap().to_be_bytes();
     let message = [&[1][..], &length[1..], &body].concat();
     [&[22, 3, 1][..], &prefixed(&message)].concat()
+}
+
+/// The first message of a real TLS client for a server name: the server answers it, and waits for the client's next one.
+pub fn real_client_hello(name: &str) -> Vec<u8> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    let name = name.to_owned().try_into().unwrap();
+    let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut hello = Vec::new();
+    client.write_tls(&mut hello).unwrap();
+    hello
 }

@@ -44,7 +44,7 @@ pub use crate::admin::Admin;
 pub use crate::body::{Body, body, chunks, empty, from_channel};
 pub use crate::browser::{Browser, CHROMIUM};
 pub use crate::client::{Http1, Http2, Reply, Wire, get, request, reset_code};
-pub use crate::client_hello::client_hello;
+pub use crate::client_hello::{client_hello, real_client_hello};
 pub use crate::collector::{Collector, attribute};
 pub use crate::deadline::{SOON, eventually, ever, soon};
 pub use crate::debian::is_installed;

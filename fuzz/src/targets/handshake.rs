@@ -53,7 +53,12 @@ fn read_hello(mut bytes: &[u8]) {
     let sent = bytes;
     let (_signal, drain) = drain::channel();
     let mut drain = drain.watch();
-    let reading = read_client_hello(&mut bytes, Duration::from_secs(1), &mut drain, || Ok(()));
+    let reading = read_client_hello(
+        &mut bytes,
+        Duration::from_secs(1),
+        &mut drain,
+        std::future::pending,
+    );
     let first = runtime().block_on(reading);
     let first = first.expect("a reader in memory does not fail");
     assert!(sent.starts_with(&first.read));

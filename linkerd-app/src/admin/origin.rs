@@ -44,9 +44,17 @@ fn problem<B>(request: &Request<B>, hostname: Option<&str>) -> Option<String> {
             return Some(format!("the Origin {origin:?} is not this server's"));
         }
     }
-    let site = texts(headers, header::HeaderName::from_static("sec-fetch-site"));
-    site.into_iter()
-        .find(|site| site.eq_ignore_ascii_case("cross-site"))
+    let texts = |name| texts(headers, header::HeaderName::from_static(name)).into_iter();
+    // A page of another port of this host may link to a page here, and load nothing.
+    let is_link = texts("sec-fetch-dest").any(|dest| dest.eq_ignore_ascii_case("document"));
+    let is_foreign = |site: &String| match &*site.to_ascii_lowercase() {
+        "cross-site" => true,
+        "same-site" => !is_link,
+        _ => false,
+    };
+    let mut sites = texts("sec-fetch-site");
+    sites
+        .find(is_foreign)
         .map(|site| format!("the request comes from another site (Sec-Fetch-Site: {site})"))
 }
 
@@ -174,8 +182,17 @@ mod tests {
         }
         assert_eq!(with("origin", "http://localhost:4191"), None);
         assert!(with("sec-fetch-site", "cross-site").is_some());
-        for site in ["same-origin", "same-site", "none"] {
+        assert!(with("sec-fetch-site", "same-site").is_some());
+        for site in ["same-origin", "none"] {
             assert_eq!(with("sec-fetch-site", site), None, "{site}");
         }
+        let link = [
+            ("sec-fetch-site", "same-site"),
+            ("sec-fetch-dest", "document"),
+        ];
+        assert_eq!(
+            refused("/", &[("host", "localhost"), link[0], link[1]]),
+            None
+        );
     }
 }

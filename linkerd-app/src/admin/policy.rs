@@ -85,7 +85,8 @@ impl AdminPolicy {
             None => (stream, Bytes::new(), PLAIN),
             Some(mesh) => {
                 let limits = (timeout, timeout);
-                let secured = secure(mesh, &self.handshakes, stream, limits, drain).await;
+                let secured =
+                    secure(mesh, &self.handshakes, (stream, peer.ip()), limits, drain).await;
                 secured.inspect_err(|error| self.failed(peer, error))?
             }
         };

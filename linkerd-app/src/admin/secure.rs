@@ -7,7 +7,7 @@ use linkerd_proxy_core::{
     tls::{FirstBytes, NoClientHello, NoTlsReason, TlsStatus, read_client_hello},
     transport::TransportStream,
 };
-use std::time::Duration;
+use std::{net::IpAddr, pin::pin, time::Duration};
 
 /// Terminates TLS that is for this proxy; a connection without TLS stays as it is, with the bytes that were read.
 ///
@@ -16,14 +16,14 @@ use std::time::Duration;
 pub(crate) async fn secure(
     mesh: &MeshIdentity,
     handshakes: &Handshakes,
-    mut stream: TransportStream,
+    (mut stream, client): (TransportStream, IpAddr),
     limits: (Duration, Duration),
     drain: &mut drain::Watch,
 ) -> Result<(TransportStream, Bytes, TlsStatus), Error> {
     let (detect, timeout) = limits;
     let server = mesh.server();
     let FirstBytes { read, hello } =
-        read_client_hello(&mut stream, detect, drain, || Ok(())).await?;
+        read_client_hello(&mut stream, detect, drain, std::future::pending).await?;
     let hello = match hello {
         Ok(hello) if server.is_asked_for(&hello) => hello,
         Ok(hello) => {
@@ -35,9 +35,13 @@ pub(crate) async fn secure(
         }
         Err(_) => return Ok((stream, read, PLAIN)),
     };
-    let _handshake = handshakes.begin()?;
-    let terminating = server.terminate(hello, stream, false);
-    let terminated = tokio::time::timeout(timeout, terminating).await;
+    let handshake = handshakes.begin(client);
+    let terminating = pin!(server.terminate(hello, stream, false));
+    let terminated = tokio::select! {
+        biased;
+        terminated = tokio::time::timeout(timeout, terminating) => terminated,
+        error = handshake.displaced() => return Err(error),
+    };
     let terminated = terminated.map_err(|_| {
         let late = match server.has_certificate() {
             true => Reason::ClientTlsFailed,

@@ -22,7 +22,13 @@ use linkerd_proxy_core::{
     },
     transport::{ClientInfo, Detected, Duplex, TransportStream},
 };
-use std::{future::poll_fn, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    future::poll_fn,
+    net::{IpAddr, SocketAddr},
+    pin::pin,
+    rc::Rc,
+    time::Duration,
+};
 
 /// A client's connection whose encryption is known.
 pub struct SecuredConnection {
@@ -86,7 +92,8 @@ pub async fn secure(
     let server = mesh.server();
     match hello {
         Ok(hello) if server.is_asked_for(&hello) => {
-            let terminated = terminate(ctx, server, hello, stream, false).await?;
+            let source = client.addr.ip();
+            let terminated = terminate(ctx, server, hello, (stream, source), false).await?;
             Ok(SecuredConnection {
                 client: with_tls(&client, terminated.status),
                 stream: terminated.stream,
@@ -170,7 +177,8 @@ pub async fn secure_direct(
     if !server.is_asked_for(&hello) {
         return Err(not_meshed());
     }
-    let mut terminated = terminate(ctx, server, hello, stream, true).await?;
+    let source = client.addr.ip();
+    let mut terminated = terminate(ctx, server, hello, (stream, source), true).await?;
     if terminated.status.identity().is_none() {
         return Err(not_meshed());
     }
@@ -226,7 +234,8 @@ async fn first_bytes(
 ) -> Result<FirstBytes, Error> {
     let timeout = ctx.config.inbound.detect_timeout;
     let mut drain = client.listener.drain().watch();
-    let begun = || ctx.handshakes.begin();
+    let source = client.addr.ip();
+    let begun = || async move { ctx.handshakes.begin_hello(source).displaced().await };
     read_client_hello(stream, timeout, &mut drain, begun).await
 }
 
@@ -234,16 +243,21 @@ async fn terminate(
     ctx: &Context,
     server: &MeshServer,
     hello: ClientHello,
-    stream: TransportStream,
+    (stream, source): (TransportStream, IpAddr),
     asks_for_header: bool,
 ) -> Result<Terminated, Error> {
-    let _handshake = ctx.handshakes.begin()?;
-    let terminating = server.terminate(hello, stream, asks_for_header);
+    let handshake = ctx.handshakes.begin(source);
+    // Pinned here: the future is large, and would be moved.
+    let terminating = pin!(server.terminate(hello, stream, asks_for_header));
     let late = match server.has_certificate() {
         true => Reason::ClientTlsFailed,
         false => Reason::NoCertificate,
     };
-    in_time(ctx, terminating, late).await
+    tokio::select! {
+        biased;
+        terminated = in_time(ctx, terminating, late) => terminated,
+        error = handshake.displaced() => Err(error),
+    }
 }
 
 /// Waits for `future`, at most for the detect timeout; then fails as `late`.

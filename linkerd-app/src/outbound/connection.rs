@@ -304,7 +304,8 @@ impl Outbound {
         let timeout = self.ctx.config.outbound.detect_timeout;
         let mut drain = client.listener.drain().watch();
         let relayed = async {
-            let first = read_client_hello(&mut io, timeout, &mut drain, || Ok(())).await?;
+            let first =
+                read_client_hello(&mut io, timeout, &mut drain, std::future::pending).await?;
             io.put_back(first.read);
             let server_name = first.hello?.server_name;
             stack.tls(&self.ctx).relay(io, server_name).await

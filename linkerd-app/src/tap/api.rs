@@ -66,7 +66,6 @@ impl Tap for TapApi {
 impl From<TapRefused> for Status {
     fn from(refused: TapRefused) -> Self {
         let code = match refused {
-            TapRefused::TooMany => Code::ResourceExhausted,
             TapRefused::Shutdown => Code::Unavailable,
         };
         Self::new(code, refused.to_string())

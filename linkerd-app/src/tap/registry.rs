@@ -7,10 +7,10 @@ use std::{
     ops::{Deref, DerefMut},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
 /// The taps of a proxy. Clones share them.
 #[derive(Clone, Debug)]
@@ -26,8 +26,8 @@ struct RegistryState {
     is_ended: AtomicBool,
     dropped: Arc<AtomicU64>,
     shows_secrets: bool,
-    /// Places for connections to the tap server.
-    connections: Arc<Semaphore>,
+    /// Connections to the tap server.
+    connections: Arc<AtomicUsize>,
 }
 
 /// The events of an open tap. Dropping it closes the tap.
@@ -37,12 +37,12 @@ pub struct OpenTap {
     events: EventStream,
 }
 
+/// A connection to the tap server.
+pub struct CountedConnection(Arc<AtomicUsize>);
+
 /// A tap that cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TapRefused {
-    /// There are as many taps as there may be.
-    #[error("{MAX_TAPS} taps are open, as many as there may be; close one (/state lists them)")]
-    TooMany,
     /// The proxy shuts down.
     #[error("the proxy shuts down")]
     Shutdown,
@@ -57,7 +57,7 @@ impl TapRegistry {
             is_ended: AtomicBool::new(false),
             dropped: Arc::default(),
             shows_secrets,
-            connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            connections: Arc::default(),
         }))
     }
 
@@ -67,7 +67,8 @@ impl TapRegistry {
         registry.collect(move |out| write_dropped(dropped.load(Ordering::Relaxed), out));
     }
 
-    /// Opens a tap.
+    /// Opens a tap. If there are as many as there may be, another one ends: the one whose client has missed the most events, or else
+    /// the oldest. Refusing the newest would let a few forgotten ones lock out all others.
     pub fn open(&self, settings: TapSettings) -> Result<OpenTap, TapRefused> {
         let state = &self.0;
         if state.is_ended.load(Ordering::Relaxed) {
@@ -75,25 +76,26 @@ impl TapRegistry {
         }
         let id = state.next_id.fetch_add(1, Ordering::Relaxed);
         let events = Tap::open(id, settings, state.shows_secrets, state.dropped.clone());
-        let added = state.taps.send_if_modified(|taps| {
-            if taps.len() >= MAX_TAPS {
-                return false;
+        state.taps.send_modify(|taps| {
+            let mut open = taps.to_vec();
+            if open.len() >= MAX_TAPS {
+                let most = open.iter().map(|tap| tap.dropped()).max();
+                let worst = open.iter().position(|tap| Some(tap.dropped()) == most);
+                open.remove(worst.unwrap_or(0)).end();
             }
-            *taps = taps.iter().chain([events.tap()]).cloned().collect();
-            true
+            open.push(events.tap().clone());
+            *taps = open.into();
         });
-        match added {
-            true => Ok(OpenTap {
-                registry: self.clone(),
-                events,
-            }),
-            false => Err(TapRefused::TooMany),
-        }
+        Ok(OpenTap {
+            registry: self.clone(),
+            events,
+        })
     }
 
-    /// A place for a connection to the tap server, until it is dropped; `None` if all are taken.
-    pub fn connect(&self) -> Option<OwnedSemaphorePermit> {
-        self.0.connections.clone().try_acquire_owned().ok()
+    /// Counts a connection to the tap server, until it is dropped.
+    pub fn connected(&self) -> CountedConnection {
+        self.0.connections.fetch_add(1, Ordering::Relaxed);
+        CountedConnection(self.0.connections.clone())
     }
 
     /// The snapshots of the open taps, for a worker.
@@ -117,7 +119,7 @@ impl TapRegistry {
             "limit": MAX_TAPS,
             "dropped": self.0.dropped.load(Ordering::Relaxed),
             "connections": {
-                "open": MAX_CONNECTIONS - self.0.connections.available_permits(),
+                "open": self.0.connections.load(Ordering::Relaxed),
                 "limit": MAX_CONNECTIONS,
             },
         })
@@ -127,6 +129,12 @@ impl TapRegistry {
         self.0
             .taps
             .send_modify(|taps| *taps = taps.iter().filter(|tap| tap.id != id).cloned().collect());
+    }
+}
+
+impl Drop for CountedConnection {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -164,4 +172,4 @@ pub fn write_dropped(dropped: u64, out: &mut Exposition<'_>) {
 pub const MAX_TAPS: usize = 8;
 
 /// Connections to the tap server: its one client needs a few, and those of others are closed after ten seconds.
-const MAX_CONNECTIONS: usize = 32;
+pub const MAX_CONNECTIONS: usize = 32;

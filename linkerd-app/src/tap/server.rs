@@ -2,7 +2,7 @@
 
 use super::{
     api::{TapApi, TapClient},
-    registry::TapRegistry,
+    registry::{MAX_CONNECTIONS, TapRegistry},
 };
 use crate::{
     admin::{BusyBody, secure},
@@ -13,7 +13,9 @@ use bytes::Bytes;
 use hyper::{Request, body::Incoming, service::service_fn};
 use linkerd_api_proto::tap::tap_server::TapServer as TapService;
 use linkerd_proxy_core::{
-    BoxError, drain,
+    BoxError,
+    crowd::Crowd,
+    drain,
     http::{Connection, HalfSent, Http2Settings, ServerSettings, serve_http2},
     metrics::{Labels, Registry},
     task::spawn_local,
@@ -54,6 +56,7 @@ impl TapServer {
             }
         };
         let server = Rc::new(self);
+        let crowd = Rc::new(Crowd::new(MAX_CONNECTIONS));
         let mut errors = AcceptErrors::default();
         loop {
             let accepted = tokio::select! {
@@ -62,7 +65,10 @@ impl TapServer {
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => server.clone().accepted(stream, peer, drain.clone()),
+                Ok((stream, peer)) => {
+                    let server = server.clone();
+                    server.accepted(crowd.clone(), stream, peer, drain.clone());
+                }
                 Err(error) => {
                     errors.log(&error);
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -71,17 +77,25 @@ impl TapServer {
         }
     }
 
-    /// Serves a connection, or closes it if there are too many.
-    fn accepted(self: Rc<Self>, stream: TcpStream, peer: SocketAddr, drain: drain::Watch) {
-        let Some(permit) = self.registry.connect() else {
-            tracing::debug!(client.addr = %peer, "Closing a tap connection: there are too many");
-            return;
-        };
+    /// Serves a connection, until others need its place.
+    fn accepted(
+        self: Rc<Self>,
+        crowd: Rc<Crowd>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        drain: drain::Watch,
+    ) {
         spawn_local(async move {
-            if let Err(error) = self.connection(stream, peer, drain).await {
+            let place = crowd.enter(peer.ip());
+            let counted = self.registry.connected();
+            let served = tokio::select! {
+                served = self.connection(stream, peer, drain) => served,
+                () = place.displaced() => Err("others needed its place".into()),
+            };
+            if let Err(error) = served {
                 tracing::debug!(client.addr = %peer, %error, "Connection closed");
             }
-            drop(permit);
+            drop(counted);
         });
     }
 
@@ -99,7 +113,7 @@ impl TapServer {
                 // Bounded by the connections.
                 let handshakes = Handshakes::default();
                 let limits = (DETECT_TIMEOUT, HANDSHAKE_TIMEOUT);
-                secure(mesh, &handshakes, stream, limits, &mut drain).await?
+                secure(mesh, &handshakes, (stream, peer.ip()), limits, &mut drain).await?
             }
         };
         let uncounted = TransportMetrics::register(&Registry::new()).series(Labels::new());

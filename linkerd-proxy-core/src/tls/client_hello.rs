@@ -1,6 +1,6 @@
 //! The first message of a TLS client (ClientHello; RFC 8446, 4.1.2), and the server name in it (SNI; RFC 6066, 3).
 
-use crate::{Error, Reason, drain};
+use crate::{Error, Reason, drain, limits};
 use bytes::{Bytes, BytesMut};
 use rustls::server::{Accepted, Acceptor};
 use std::{io, time::Duration};
@@ -42,47 +42,42 @@ pub enum NoClientHello {
 /// Reads until a client's first message is complete, or certain not to be a ClientHello, for at most `timeout` or until drain.
 /// Not cancel safe: bytes that were read are lost.
 ///
-/// A message that does not arrive in one piece calls `begun` with its first bytes; what that returns is held until the message is
-/// read.
+/// A message that does not arrive in one piece must be whole soon after its first bytes ([`limits::HELLO_TIMEOUT`]). It calls
+/// `begun`, and reading ends with the error of that future if there is one before.
 ///
 /// Fails as `ClosedBeforeDetection`, and as `begun`.
-pub async fn read_client_hello<T>(
+pub async fn read_client_hello<F>(
     io: &mut (impl AsyncRead + Unpin),
     timeout: Duration,
     drain: &mut drain::Watch,
-    begun: impl FnOnce() -> Result<T, Error>,
-) -> Result<FirstBytes, Error> {
+    begun: impl FnOnce() -> F,
+) -> Result<FirstBytes, Error>
+where
+    F: Future<Output = Error>,
+{
     let mut read = BytesMut::new();
     let reading = async {
         let mut reader = HelloReader::default();
-        let (mut begun, mut _held) = (Some(begun), None);
-        loop {
-            let before = read.len();
-            read.reserve(CAPACITY);
-            let count = io.read_buf(&mut read).await.map_err(closed)?;
-            if read.is_empty() {
-                return Err(Error::new(Reason::ClosedBeforeDetection));
+        let first = tokio::time::timeout(timeout, reader.more(io, &mut read)).await;
+        match first {
+            Err(_) => return Ok(Err(NoClientHello::TimedOut(timeout))),
+            Ok(Ok(Ok(None))) => {}
+            Ok(Ok(Ok(Some(hello)))) => return Ok(Ok(hello)),
+            Ok(Ok(Err(none))) => return Ok(Err(none)),
+            Ok(Err(error)) => return Err(error),
+        }
+        let rest = timeout.min(limits::HELLO_TIMEOUT);
+        tokio::select! {
+            biased;
+            hello = tokio::time::timeout(rest, reader.rest(io, &mut read)) => {
+                hello.unwrap_or(Ok(Err(NoClientHello::TimedOut(rest))))
             }
-            match reader.read(&read[before..]) {
-                Ok(None) if count == 0 || read.len() >= MAX => {
-                    return Ok(Err(NoClientHello::Incomplete));
-                }
-                Ok(None) => {
-                    if let Some(begun) = begun.take() {
-                        _held = Some(begun()?);
-                    }
-                }
-                Ok(Some(hello)) => return Ok(Ok(hello)),
-                Err(none) => return Ok(Err(none)),
-            }
+            error = begun() => Err(error),
         }
     };
     let hello = tokio::select! {
         biased;
-        hello = tokio::time::timeout(timeout, reading) => match hello {
-            Ok(hello) => hello?,
-            Err(_) => Err(NoClientHello::TimedOut(timeout)),
-        },
+        hello = reading => hello?,
         () = drain.signaled() => {
             let detail = "the listener is draining";
             return Err(Error::new(Reason::ClosedBeforeDetection).detail(detail));
@@ -100,6 +95,39 @@ struct HelloReader {
 }
 
 impl HelloReader {
+    /// Reads once; `None`: the message is not complete.
+    async fn more(
+        &mut self,
+        io: &mut (impl AsyncRead + Unpin),
+        read: &mut BytesMut,
+    ) -> Result<Result<Option<ClientHello>, NoClientHello>, Error> {
+        let before = read.len();
+        read.reserve(CAPACITY);
+        let count = io.read_buf(read).await.map_err(closed)?;
+        if read.is_empty() {
+            return Err(Error::new(Reason::ClosedBeforeDetection));
+        }
+        Ok(match self.read(&read[before..]) {
+            Ok(None) if count == 0 || read.len() >= MAX => Err(NoClientHello::Incomplete),
+            other => other,
+        })
+    }
+
+    /// Reads until the message is complete.
+    async fn rest(
+        &mut self,
+        io: &mut (impl AsyncRead + Unpin),
+        read: &mut BytesMut,
+    ) -> Result<Result<ClientHello, NoClientHello>, Error> {
+        loop {
+            match self.more(io, read).await? {
+                Ok(None) => {}
+                Ok(Some(hello)) => return Ok(Ok(hello)),
+                Err(none) => return Ok(Err(none)),
+            }
+        }
+    }
+
     /// Reads the next bytes. `None`: the message is not complete.
     fn read(&mut self, mut bytes: &[u8]) -> Result<Option<ClientHello>, NoClientHello> {
         if !std::mem::replace(&mut self.has_begun, true)
@@ -216,7 +244,7 @@ mod tests {
         };
         let mut drain = drain.watch();
         tokio::select! {
-            read = read_client_hello(&mut server, Duration::from_secs(10), &mut drain, || Ok(())) => read,
+            read = read_client_hello(&mut server, Duration::from_secs(10), &mut drain, std::future::pending) => read,
             () = writes => unreachable!(),
         }
     }
@@ -243,7 +271,7 @@ mod tests {
             (&unnamed[..], true, "names no server"),
             (b"GET / HTTP/1.1\r\n\r\n", true, "corrupt message"),
             (&hello[..20], false, "not whole"),
-            (&hello[..20], true, "timed out after 10s"),
+            (&hello[..20], true, "timed out after 2s"),
         ] {
             let first = read(&[bytes], is_open).await.unwrap();
             assert_eq!(first.read, bytes);
@@ -268,7 +296,14 @@ mod tests {
             let (mut client, mut server) = tokio::io::duplex(1 << 16);
             client.write_all(bytes).await.unwrap();
             let open = std::rc::Rc::new(());
-            let begun = || Ok(open.clone());
+            let begun = || {
+                let held = open.clone();
+                async move {
+                    let error = std::future::pending().await;
+                    drop(held);
+                    error
+                }
+            };
             let mut drain = drain.watch();
             let mut reading = Box::pin(read_client_hello(
                 &mut server,
@@ -283,9 +318,10 @@ mod tests {
         }
         let (mut client, mut server) = tokio::io::duplex(1 << 16);
         client.write_all(&hello[..20]).await.unwrap();
-        let refuse = || Err::<(), _>(Error::new(Reason::HandshakeLimit));
+        let displaced = || std::future::ready(Error::new(Reason::HandshakeLimit));
         let mut drain = drain.watch();
-        let refused = read_client_hello(&mut server, Duration::from_secs(10), &mut drain, refuse);
+        let refused =
+            read_client_hello(&mut server, Duration::from_secs(10), &mut drain, displaced);
         assert_eq!(refused.await.unwrap_err().reason(), Reason::HandshakeLimit);
     }
 

@@ -91,7 +91,7 @@ async fn hello(stream: &mut TransportStream) -> ClientHello {
         stream,
         Duration::from_secs(1),
         &mut drain.watch(),
-        || Ok(()),
+        std::future::pending,
     )
     .await;
     first.unwrap().hello.unwrap()

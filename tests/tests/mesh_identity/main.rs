@@ -4,5 +4,6 @@
 
 mod anchors;
 mod control;
+mod crowds;
 mod rotation;
 mod spire;

@@ -7,6 +7,7 @@ use crate::{
 use linkerd_control::{Authorization, Endpoint, EndpointSet, Policy, RateLimit, ServerPolicy};
 use linkerd_tests::{
     Builder, Meshed, Proxy, SOON, Server, Wire, client_hello, eventually, get, identity,
+    real_client_hello,
 };
 
 provoke! {
@@ -74,7 +75,7 @@ provoke! {
     };
     handshake_limit => async |reason: &'static str| {
         let (mesh, _server) = mesh(|api| api).await;
-        let wires = crowd(mesh.api.inbound, &client_hello(&identity("api"))[..20]).await;
+        let wires = crowd(mesh.api.inbound, &real_client_hello(&identity("api"))).await;
         let seen = unanswered(&mesh.api, reason).await;
         drop(wires);
         seen
