@@ -36,7 +36,7 @@ use crate::{
     identity::MeshIdentity,
     logging::LogLimit,
     outbound::ForwardedTargets,
-    server::{DetectSettings, SilentDestinations, accept, detect},
+    server::{DetectSettings, SilentDestinations, accept, detect, wait_for_certificate},
 };
 use ::http::Version;
 use application::Applications;
@@ -129,7 +129,7 @@ impl Inbound {
     /// All stages of one connection.
     async fn connection(
         self: &Rc<Self>,
-        stream: TransportStream,
+        mut stream: TransportStream,
         client: Rc<ClientInfo>,
     ) -> Result<(), Error> {
         // 1. The destination.
@@ -141,6 +141,15 @@ impl Inbound {
             None => client.destination()?,
         };
         self.check_destination(destination)?;
+        if let Some(mesh) = self.ctx.mesh.as_ref()
+            && !mesh.server().has_certificate()
+        {
+            let timeout = self.ctx.config.inbound.detect_timeout;
+            let answers = Responder::of_connection(Side::Inbound, false, false);
+            let waiting =
+                wait_for_certificate(mesh, &mut stream, &client, timeout, answers.without_text());
+            Box::pin(waiting).await?;
+        }
         // 2. The encryption, and the identity of the client.
         let SecuredConnection {
             stream,

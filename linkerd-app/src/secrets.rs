@@ -122,8 +122,8 @@ const PREFIXES: [&str; 17] = [
 const LEAST_ISSUED: usize = 8;
 /// The least length of a random text: 15 bytes in Base64, 10 in hexadecimal.
 const LEAST_RANDOM: usize = 20;
-/// One of so many neighbours must differ in kind. Random Base64 has two of three, hexadecimal half, names and versions few.
-const SWITCHED: usize = 4;
+/// One of so many neighbours must differ in kind. Of random Base64 two of three do, of hexadecimal half, of names and versions few.
+const SWITCHED: usize = 6;
 
 #[cfg(test)]
 mod tests {

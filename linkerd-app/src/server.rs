@@ -7,6 +7,7 @@
 //! | [`NormaliseLayer`] | checks the message, and removes hop-by-hop fields |
 
 mod accept;
+mod certificate;
 mod claims;
 mod detect;
 mod in_flight;
@@ -18,6 +19,7 @@ mod serve;
 mod silence;
 
 pub use accept::accept;
+pub use certificate::wait_for_certificate;
 pub use claims::{
     L5D_CLIENT_ID, L5D_DST_CANONICAL, remove_claims, remove_other_spellings, remove_spellings,
 };

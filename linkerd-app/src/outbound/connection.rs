@@ -14,7 +14,10 @@ use super::{
 use crate::{
     explain::BackendsQuery,
     metrics::{client_tls_labels, meta_labels, target_labels},
-    server::{BROKEN_OFF, DetectSettings, RelayEnd, SilentDestinations, accept, detect},
+    server::{
+        BROKEN_OFF, DetectSettings, RelayEnd, SilentDestinations, accept, detect,
+        wait_for_certificate,
+    },
 };
 use ::http::Version;
 use hyper::upgrade::OnUpgrade;
@@ -110,12 +113,23 @@ impl Outbound {
     }
 
     /// Stages 1 and 2: the target of a connection.
-    async fn discover(self: &Rc<Self>, stream: TransportStream, client: Rc<ClientInfo>) {
+    async fn discover(self: &Rc<Self>, mut stream: TransportStream, client: Rc<ClientInfo>) {
         let explicit = self.ctx.config.outbound.explicit;
         let going_to = client.going_to();
         let own = &self.ctx.dialer.own;
         if let Err(error) = own.check_accepted(Side::Outbound, client.addr, going_to) {
             return self.failed(&client, going_to, &error);
+        }
+        if let Some(mesh) = self.ctx.mesh.as_ref()
+            && !mesh.server().has_certificate()
+        {
+            let timeout = self.ctx.config.outbound.detect_timeout;
+            let answers = self.refusals(explicit && client.orig_dst.is_none());
+            let waiting =
+                wait_for_certificate(mesh, &mut stream, &client, timeout, answers.without_text());
+            if let Err(error) = Box::pin(waiting).await {
+                return self.failed(&client, going_to, &error);
+            }
         }
         let destination = match client.destination() {
             Ok(destination) => destination,

@@ -41,6 +41,11 @@ impl MeshServer {
         self.credentials.borrow().credentials.is_some()
     }
 
+    /// Waits until there is a certificate to show. Cancel safe. Fails as `NoCertificate` if there never will be.
+    pub async fn certified(&self) -> Result<(), Error> {
+        first_credentials(&self.credentials).await.map(drop)
+    }
+
     /// Whether a client asks for this proxy; otherwise its TLS is passed through.
     pub fn is_asked_for(&self, hello: &ClientHello) -> bool {
         hello.server_name == *self.local.server_name

@@ -5,5 +5,6 @@
 mod anchors;
 mod control;
 mod crowds;
+mod first;
 mod rotation;
 mod spire;

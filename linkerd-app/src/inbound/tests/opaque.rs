@@ -4,7 +4,6 @@ use super::{in_process, in_process_with};
 use crate::testing::TestWire;
 use linkerd_control::Authority;
 use linkerd_proxy_core::Reason;
-use tokio::time::Instant;
 
 const DB: &str = "10.0.0.9:5432";
 
@@ -39,7 +38,7 @@ async fn a_server_that_speaks_first_is_heard_after_the_detection_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_an_identity_a_silent_peer_is_waited_for_once() {
+async fn with_an_identity_and_no_certificate_nothing_is_forwarded() {
     let files = tempfile::tempdir().unwrap();
     let token = files.path().join("token");
     std::fs::write(&token, "token").unwrap();
@@ -58,16 +57,17 @@ async fn with_an_identity_a_silent_peer_is_waited_for_once() {
         .map(|(name, value)| (&**name, &**value))
         .collect();
     in_process_with(&env, async |proxy| {
-        let start = Instant::now();
         let mut accepting = proxy.network.listen(DB);
         let mut peer = proxy.wire(DB);
-        let mut application = TestWire::from(accepting.recv().await.unwrap());
-        assert_eq!(start.elapsed().as_secs(), 10, "the detect timeout");
-        let label = "error=\"tls detection timeout\"";
-        let counted = proxy.metric("inbound_tcp_errors_total", &[label]);
-        assert_eq!(counted, 1.0, "as of the incumbent, which closes it");
-        application.send("hello").await;
-        peer.expect("hello").await;
+        peer.send("\0query").await;
+        assert_eq!(peer.rest().await, "");
+        let label = format!("error=\"{}\"", Reason::NoCertificate.error_label());
+        let counted = proxy.metric("inbound_tcp_errors_total", &[&label]);
+        assert_eq!(counted, 1.0);
+        assert!(
+            accepting.try_recv().is_err(),
+            "the application is not dialled"
+        );
     })
     .await;
 }
