@@ -151,6 +151,16 @@ struct ControlArgs {
     /// Serves over TLS, as this name, with a certificate of the authority. May be repeated.
     #[arg(long, value_name = "NAME", requires = "authority")]
     tls_name: Vec<String>,
+    /// Verifies the tokens of proxies by these keys of their issuer (a JSON web key set): a proxy gets a certificate for the name of
+    /// its token alone. SIGHUP reads them again. In Kubernetes: kubectl get --raw /openid/v1/jwks
+    #[arg(long, value_name = "FILE", requires = "authority")]
+    token_keys: Option<PathBuf>,
+    /// The audience of the tokens.
+    #[arg(long, value_name = "NAME", default_value = "identity.l5d.io")]
+    token_audience: String,
+    /// Gives every client a certificate for any name that it asks for, also beyond this host. For trials.
+    #[arg(long, conflicts_with = "token_keys")]
+    insecure_any_identity: bool,
 }
 
 impl ControlArgs {
@@ -166,6 +176,9 @@ impl ControlArgs {
             listen: self.listen,
             authority: files.or(generated),
             tls_names: self.tls_name,
+            token_keys: self.token_keys,
+            token_audience: self.token_audience,
+            insecure_any_identity: self.insecure_any_identity,
         };
         cli::control(env, options)
     }

@@ -2,7 +2,8 @@
 
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertificateSigningRequestParams,
-    DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
+    DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    SanType, SerialNumber,
 };
 use rustls::{
     ServerConfig,
@@ -37,6 +38,15 @@ pub struct IssuedIdentity {
     pub certificate_pem: String,
     /// The private key, in PEM.
     pub key_pem: String,
+}
+
+/// A certificate that an authority has signed.
+#[derive(Clone, Debug)]
+pub struct SignedCertificate {
+    /// The certificate, in DER.
+    pub certificate: Vec<u8>,
+    /// Its serial number, in hexadecimal.
+    pub serial: String,
 }
 
 /// A certificate that cannot be issued, or an authority that cannot be used.
@@ -108,13 +118,14 @@ impl Authority {
         &self.trust_anchors
     }
 
-    /// Signs the request of a proxy with this `identity`, for `lifetime` from now. Returns the certificate in DER.
+    /// Signs the request of a proxy with this `identity`, for `lifetime` from now. Of the request, the key and the name are taken
+    /// alone: the use of the key is that of TLS, whatever was asked for.
     pub fn sign(
         &self,
         request: &[u8],
         identity: &str,
         lifetime: Duration,
-    ) -> Result<Vec<u8>, AuthorityError> {
+    ) -> Result<SignedCertificate, AuthorityError> {
         let request = CertificateSigningRequestDer::from(request.to_vec());
         let mut request = CertificateSigningRequestParams::from_der(&request)?;
         let names = request.params.subject_alt_names.iter().map(name);
@@ -125,9 +136,26 @@ impl Authority {
                 expected: identity.to_owned(),
             });
         }
-        request.params.is_ca = IsCa::NoCa;
+        let asked = std::mem::take(&mut request.params);
+        let params = &mut request.params;
+        params.subject_alt_names = asked.subject_alt_names;
+        params.distinguished_name = asked.distinguished_name;
+        params.is_ca = IsCa::NoCa;
+        params.key_usages = vec![
+            KeyUsagePurpose::DigitalSignature,
+            KeyUsagePurpose::KeyEncipherment,
+        ];
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        let serial = serial()?;
+        request.params.serial_number = Some(SerialNumber::from_slice(&serial));
         valid(&mut request.params, lifetime);
-        Ok(request.signed_by(&self.issuer)?.der().to_vec())
+        Ok(SignedCertificate {
+            certificate: request.signed_by(&self.issuer)?.der().to_vec(),
+            serial: serial.iter().map(|byte| format!("{byte:02x}")).collect(),
+        })
     }
 
     /// A new key and a certificate for `identity`, a DNS name or a URI, for `lifetime` from now.
@@ -166,7 +194,13 @@ impl Authority {
             .with_protocol_versions(&[&TLS13])
             .map(|config| config.with_no_client_auth());
         let config = config.and_then(|config| config.with_single_cert(chain, key));
+        // Some clients, grpc-core among them, refuse a server that does not choose HTTP/2.
+        let with_http2 = |mut config: ServerConfig| {
+            config.alpn_protocols = vec![b"h2".to_vec()];
+            config
+        };
         config
+            .map(with_http2)
             .map(Arc::new)
             .map_err(|error| AuthorityError::Certificate(error.to_string()))
     }
@@ -220,6 +254,17 @@ fn is_of(certificate: &CertificateDer<'static>, key: &KeyPair) -> bool {
 }
 
 /// Sets the period of validity: from before now, as clocks differ.
+/// A random serial number (RFC 5280, section 4.1.2.2).
+fn serial() -> Result<[u8; 16], AuthorityError> {
+    let mut serial = [0; 16];
+    let random = aws_lc_rs::default_provider().secure_random;
+    let filled = random.fill(&mut serial);
+    filled.map_err(|_| AuthorityError::Certificate("there are no random numbers".to_owned()))?;
+    // Positive, and never 0.
+    serial[0] = serial[0] & 0x7f | 0x40;
+    Ok(serial)
+}
+
 fn valid(params: &mut CertificateParams, lifetime: Duration) {
     let now = SystemTime::now();
     params.not_before = (now - CLOCK_SKEW).into();
@@ -320,6 +365,11 @@ mod tests {
         let signed = authority.sign(&request(&["web.test"]), "web.test", hour);
         let issuer = b"the new one";
         let signed = signed.unwrap();
-        assert!(signed.windows(issuer.len()).any(|part| part == issuer));
+        assert!(
+            signed
+                .certificate
+                .windows(issuer.len())
+                .any(|part| part == issuer)
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! The state of the identity API.
 
 use crate::authority::Authority;
+use crate::token_keys::TokenKeys;
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::Status;
@@ -11,6 +12,10 @@ pub(crate) struct IdentityState {
     pub(crate) lifetime: Duration,
     pub(crate) failure: Option<Status>,
     pub(crate) certified: u64,
+    /// The keys of tokens. `None`: any token is taken for any name.
+    pub(crate) token_keys: Option<Arc<TokenKeys>>,
+    /// Names that are never signed.
+    pub(crate) reserved: Vec<String>,
 }
 
 impl Default for IdentityState {
@@ -20,7 +25,20 @@ impl Default for IdentityState {
             lifetime: LIFETIME,
             failure: None,
             certified: 0,
+            token_keys: None,
+            reserved: Vec::new(),
         }
+    }
+}
+
+impl IdentityState {
+    /// Whether a name is never signed: it would be that of the controller, or of all workloads.
+    pub(crate) fn is_reserved(&self, name: &str) -> bool {
+        let is_own = |own: &String| {
+            own.trim_end_matches('.')
+                .eq_ignore_ascii_case(name.trim_end_matches('.'))
+        };
+        name.contains('*') || self.reserved.iter().any(is_own)
     }
 }
 

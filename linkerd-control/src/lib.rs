@@ -41,8 +41,9 @@ mod state;
 mod stream;
 mod table;
 mod target;
+mod token_keys;
 
-pub use crate::authority::{Authority, AuthorityError, IssuedIdentity};
+pub use crate::authority::{Authority, AuthorityError, IssuedIdentity, SignedCertificate};
 pub use crate::content::EndpointSet;
 pub use crate::controller::Controller;
 pub use crate::endpoint::Endpoint;
@@ -62,3 +63,4 @@ pub use crate::script::Script;
 pub use crate::serve::Server;
 pub use crate::server_policy::{Authorization, InboundRoute, RateLimit, ServerPolicy};
 pub use crate::state::Content;
+pub use crate::token_keys::{TokenKeys, TokenKeysError, TokenRefused};

@@ -139,12 +139,13 @@ async fn connection(
     if let Err(error) = set.and_then(|()| socket.set_nodelay(true)) {
         tracing::debug!(%error, "cannot set the options of a proxy's connection");
     }
+    let client = socket.peer_addr().ok();
     let Some(tls) = tls else {
-        return serve_proxy(state, socket, stop).await;
+        return serve_proxy(state, socket, client, stop).await;
     };
     let accepting = TlsAcceptor::from(tls).accept(socket);
     match tokio::time::timeout(HANDSHAKE_TIMEOUT, accepting).await {
-        Ok(Ok(stream)) => serve_proxy(state, stream, stop).await,
+        Ok(Ok(stream)) => serve_proxy(state, stream, client, stop).await,
         Ok(Err(error)) => tracing::debug!(%error, "the TLS handshake of a proxy failed"),
         Err(_) => tracing::debug!("the TLS handshake of a proxy did not end"),
     }
@@ -154,6 +155,7 @@ async fn connection(
 async fn serve_proxy(
     state: Arc<ControllerState>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    client: Option<SocketAddr>,
     stop: watch::Receiver<()>,
 ) {
     let streams = state.limits.streams_per_connection;
@@ -164,7 +166,11 @@ async fn serve_proxy(
     let servers =
         InboundServerPoliciesServer::new(api.clone()).max_decoding_message_size(MAX_REQUEST);
     let policies = OutboundPoliciesServer::new(api).max_decoding_message_size(MAX_REQUEST);
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        // For the log of certificates.
+        if let Some(client) = client {
+            request.extensions_mut().insert(client);
+        }
         // Each generated server answers `UNIMPLEMENTED` to unknown methods.
         match request.uri().path() {
             path if path.starts_with(DESTINATION) => destination.clone().call(request),

@@ -36,6 +36,7 @@ mod server;
 mod spire_agent;
 mod tap;
 mod tcp;
+mod token_issuer;
 mod yaml_values;
 
 pub mod netns;
@@ -61,6 +62,7 @@ pub use crate::server::{Fail, Seen, Server, ServerBuilder, echo_upgraded, reply}
 pub use crate::spire_agent::{SpireAgent, svid};
 pub use crate::tap::{AdminTap, TapApi, any_request};
 pub use crate::tcp::{Tcp, echo};
+pub use crate::token_issuer::TokenIssuer;
 pub use crate::yaml_values::documents;
 
 /// The error of a test's operations.

@@ -1,7 +1,8 @@
 //! Identities without a cluster: the command `control` issues certificates, and a mesh file names the proxies.
 
 use linkerd_tests::{
-    Builder, Http1, Metrics, Proxy, SOON, Server, binary, eventually, identity, soon, with_identity,
+    Builder, Http1, Metrics, Proxy, SOON, Server, TokenIssuer, binary, eventually, identity, soon,
+    with_identity,
 };
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use std::{fs, net::SocketAddr, path::PathBuf, process::Stdio};
@@ -27,11 +28,15 @@ impl Control {
             Some(name) => files.path().join(name),
             None => PathBuf::from(option),
         };
+        // Beyond loopback, the keys of tokens are needed, or the word of the operator.
+        let has_keys = options.contains(&"--token-keys");
+        let any_identity = (!has_keys).then_some("--insecure-any-identity");
         let mut child = Command::new(binary())
             .args(["control", "--listen", "0.0.0.0:0", "--tls-name"])
             .arg(identity("other"))
             .args(["--tls-name", &identity("control")])
             .args(["--mesh", "@mesh.yaml"].iter().chain(options).map(named))
+            .args(any_identity)
             .env_clear()
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -176,6 +181,84 @@ async fn a_hangup_replaces_the_authority() {
     // The proxy's certificate and the controller's are now from the new authority.
     drop(control.proxy("web", "new.pem").start().await);
     drop(control.proxy("web", "both.pem").start().await);
+}
+
+#[tokio::test]
+async fn a_proxy_gets_a_certificate_for_the_name_of_its_token_alone() {
+    let issuer = TokenIssuer::new();
+    let files = tempfile::tempdir().unwrap();
+    fs::write(files.path().join("keys.json"), issuer.keys()).unwrap();
+    let options = [
+        "--write-trust-anchor",
+        "@anchor.pem",
+        "--token-keys",
+        "@keys.json",
+    ];
+    let mut control = Control::start(files, &options).await;
+    let with_token = |control: &Control, name: &str, token: &str| {
+        control.write(&format!("{name}.token"), token);
+        let path = control.files.path().join(format!("{name}.token"));
+        let path = path.display().to_string();
+        let proxy = control.proxy(name, "anchor.pem");
+        proxy.env("LINKERD2_PROXY_IDENTITY_TOKEN_FILE", path)
+    };
+    for subject in [
+        identity("web"),
+        "system:serviceaccount:default:web".to_owned(),
+    ] {
+        let proxy = with_token(&control, "web", &issuer.token(&subject));
+        drop(proxy.start().await);
+        let line = control.line("issued a certificate").await;
+        assert!(
+            line.contains(&identity("web")) && line.contains("serial"),
+            "{line}"
+        );
+        assert!(line.contains("127.0.0.1:"), "{line}");
+    }
+    let others = issuer.token("system:serviceaccount:default:guest");
+    for (name, token) in [
+        ("web", &*others),
+        ("web", "any text"),
+        // The controller's own name, for which there is a token, too.
+        ("control", &issuer.token(&identity("control"))),
+    ] {
+        let proxy = with_token(&control, name, token).start_unready().await;
+        proxy.wait_for_log("PermissionDenied").await;
+        control.line("refused a certificate").await;
+        assert_eq!(proxy.admin.get("/ready").await.status, 503);
+    }
+}
+
+#[tokio::test]
+async fn any_token_is_enough_on_loopback_alone_and_an_anchor_is_never_replaced() {
+    let files = tempfile::tempdir().unwrap();
+    fs::write(files.path().join("mesh.yaml"), "services: []\n").unwrap();
+    let path = |name: &str| files.path().join(name).display().to_string();
+    let refused = async |listen: &str, anchor: &str| {
+        let output = Command::new(binary())
+            .args(["control", "--mesh", &path("mesh.yaml"), "--listen", listen])
+            .args(["--write-trust-anchor", &path(anchor)])
+            .output();
+        let output = soon(output).await.unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let error = refused("0.0.0.0:0", "anchor.pem").await;
+    assert!(
+        error.contains("--token-keys") && error.contains("--insecure-any-identity"),
+        "{error}"
+    );
+    assert!(!files.path().join("anchor.pem").exists());
+    fs::write(files.path().join("other.pem"), "of a mesh that runs").unwrap();
+    let error = refused("127.0.0.1:0", "other.pem").await;
+    assert!(error.contains("remove the file"), "{error}");
+    let kept = fs::read_to_string(files.path().join("other.pem")).unwrap();
+    assert_eq!(kept, "of a mesh that runs");
+    // A port that is taken.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let error = refused(&taken.local_addr().unwrap().to_string(), "anchor.pem").await;
+    assert!(error.contains("cannot listen on"), "{error}");
+    assert!(!files.path().join("anchor.pem").exists());
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@ use linkerd_control::{Authority, AuthorityError};
 use linkerd_proxy_core::tls::Identity;
 use std::{
     cell::RefCell,
-    fs, io,
+    fs,
+    io::{self, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -21,7 +22,7 @@ pub enum AuthoritySource {
     },
     /// A new authority for the life of the process, whose certificate is written to a file.
     Generated {
-        /// The file, which is replaced.
+        /// The file, which must not have another authority's certificate.
         certificate: PathBuf,
     },
 }
@@ -45,6 +46,9 @@ pub(super) enum AuthorityFileError {
     /// The certificate cannot be written.
     #[error("{}: {error}; name a file in a directory that can be written with `--write-trust-anchor`", path.display())]
     Unwritable { path: PathBuf, error: io::Error },
+    /// The file has another certificate.
+    #[error("{}: it has the certificate of another authority, which a mesh may trust; remove the file, or name another one with `--write-trust-anchor`", path.display())]
+    Occupied { path: PathBuf },
     /// The files are no authority.
     #[error("{} and {}: {error}; give the certificate of an authority and its key in PEM", certificates.display(), key.display())]
     Unusable {
@@ -58,7 +62,7 @@ pub(super) enum AuthorityFileError {
 }
 
 impl MeshAuthority {
-    /// Reads the files, or generates an authority.
+    /// Reads the files, or generates an authority, whose certificate is written by [`publish`](Self::publish).
     pub(super) fn new(source: AuthoritySource) -> Result<Self, AuthorityFileError> {
         let authority = match &source {
             AuthoritySource::Files { certificates, key } => read(certificates, key)?,
@@ -68,6 +72,17 @@ impl MeshAuthority {
             source,
             present: RefCell::new(Arc::new(authority)),
         })
+    }
+
+    /// Writes the certificate of an authority that was generated, unless there is one of another.
+    pub(super) fn publish(&self) -> Result<(), AuthorityFileError> {
+        let AuthoritySource::Generated { certificate } = &self.source else {
+            return Ok(());
+        };
+        let file = fs::File::create_new(certificate);
+        let written =
+            file.and_then(|mut file| file.write_all(self.present().trust_anchors().as_bytes()));
+        written.map_err(|error| unwritable(certificate, error))
     }
 
     /// The authority.
@@ -111,14 +126,27 @@ fn read(certificates: &Path, key: &Path) -> Result<Authority, AuthorityFileError
     })
 }
 
+/// A new authority. Fails where its certificate cannot be written later.
 fn generate(certificate: &Path) -> Result<Authority, AuthorityFileError> {
-    let authority = Authority::generate(NAME).map_err(AuthorityFileError::Generate)?;
-    let written = fs::write(certificate, authority.trust_anchors());
-    written.map_err(|error| AuthorityFileError::Unwritable {
-        path: certificate.to_owned(),
-        error,
-    })?;
-    Ok(authority)
+    if certificate.exists() {
+        let path = certificate.to_owned();
+        return Err(AuthorityFileError::Occupied { path });
+    }
+    let directory = certificate
+        .parent()
+        .filter(|path| !path.as_os_str().is_empty());
+    if let Some(Err(error)) = directory.map(fs::metadata) {
+        return Err(unwritable(certificate, error));
+    }
+    Authority::generate(NAME).map_err(AuthorityFileError::Generate)
+}
+
+fn unwritable(certificate: &Path, error: io::Error) -> AuthorityFileError {
+    let path = certificate.to_owned();
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => AuthorityFileError::Occupied { path },
+        _ => AuthorityFileError::Unwritable { path, error },
+    }
 }
 
 /// The common name of an authority that is generated.
@@ -135,10 +163,16 @@ mod tests {
         let source = AuthoritySource::Generated {
             certificate: certificate.clone(),
         };
-        let authority = MeshAuthority::new(source).unwrap();
+        let authority = MeshAuthority::new(source.clone()).unwrap();
+        assert!(!certificate.exists(), "the port is not taken yet");
+        authority.publish().unwrap();
         let written = fs::read_to_string(&certificate).unwrap();
         assert_eq!(written, authority.present().trust_anchors());
         assert!(authority.reload().unwrap().is_none());
+        let again = MeshAuthority::new(source).err().unwrap().to_string();
+        assert!(again.contains("remove the file"), "{again}");
+        assert!(authority.publish().is_err());
+        assert_eq!(fs::read_to_string(&certificate).unwrap(), written);
         let nowhere = AuthoritySource::Generated {
             certificate: dir.path().join("none/anchor.pem"),
         };
