@@ -11,7 +11,7 @@ check:
 
 # All tests.
 test:
-    cargo test --workspace
+    tests/run
 
 # The Helm chart: compares what it renders with deploy/helm/rendered; `just chart --update` writes it anew.
 chart *options:

@@ -22,6 +22,7 @@ REFUSED = [
     ("image: {pullPolicy: Sometimes}", "pullPolicy"),
     ("trustDomain: Cluster_Local", "trustDomain"),
     ("authority: {secretName: a b}", "secretName"),
+    ("tokenKeys: {configMapName: a b}", "configMapName"),
     ("mesh: {service: []}", "service"),
     ("mesh: {services: [{port: 80}]}", "name"),
     ("podLabels: {a: 1}", "podLabels"),

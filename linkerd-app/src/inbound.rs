@@ -20,6 +20,7 @@ mod opaque;
 mod policy;
 mod profiles;
 mod proxy_protocol;
+mod server_names;
 mod service_name;
 mod silent;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use context::Context;
 pub use handshakes::Handshakes;
 pub use policy::{Admission, PolicyContext, PortPolicy};
 pub use profiles::InboundProfiles;
+pub use server_names::ServerNames;
 
 use crate::{
     identity::MeshIdentity,
@@ -107,6 +109,7 @@ impl Inbound {
             "half_sent": self.ctx.half_sent.inspect(),
             "handshakes": self.ctx.handshakes.inspect(),
             "http1_pools": self.ctx.http1.inspect(),
+            "server_names": self.ctx.server_names.inspect(),
             "profiles": self.ctx.profiles.inspect(),
             "silent_clients": self.silent.inspect(SocketAddr::to_string),
             "applications": self.applications.inspect(),

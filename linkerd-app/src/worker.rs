@@ -143,6 +143,7 @@ impl Worker {
                 half_sent: HalfSent::default(),
                 failures: failures.clone(),
                 handshakes: inbound::Handshakes::default(),
+                server_names: inbound::ServerNames::default(),
                 http1: Http1Pools::bound(self.config.inbound.pool),
             }),
             gateway,

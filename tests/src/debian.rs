@@ -1,5 +1,6 @@
 //! Programs of Debian that tests use.
 
+use crate::skipped;
 use std::path::Path;
 
 /// Whether a Debian package is installed, by one of its files. Without it, a test prints that and passes; if `CI` is set, it
@@ -9,7 +10,7 @@ pub fn is_installed(package: &str, file: &str) -> bool {
     if !is_there {
         let missing = format!("{file} does not exist: apt-get install {package}");
         assert!(std::env::var_os("CI").is_none(), "{missing}");
-        eprintln!("SKIPPED: {missing}");
+        skipped(&missing);
     }
     is_there
 }

@@ -15,7 +15,7 @@ pub use cluster_pod::ClusterPod;
 pub use link::{Capture, Captured};
 pub use pod_namespace::{Inside, PodNamespace};
 
-use crate::{Builder, Proxy, binary};
+use crate::{Builder, Proxy, binary, skipped};
 use linkerd_control::{Authorization, Controller, ServerPolicy};
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -45,7 +45,7 @@ pub fn isolated(name: &str, scenario: impl Future<Output = ()>) {
     let namespace = match Namespace::new(name) {
         Ok(namespace) => namespace,
         Err(reason) if std::env::var_os("CI").is_some() => panic!("{reason}"),
-        Err(reason) => return eprintln!("SKIPPED {name}: {reason}"),
+        Err(reason) => return skipped(&reason),
     };
     // Built outside of the namespace, where there is a network.
     let proxy = binary();

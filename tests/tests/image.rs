@@ -9,7 +9,7 @@ use linkerd_tests::{
     container::{Container, Pod, image},
     ever,
     netns::{ELSEWHERE, POD, isolated},
-    soon,
+    skipped, soon,
 };
 use serde_json::Value;
 use std::{
@@ -25,7 +25,7 @@ use tokio::net::{TcpListener, UdpSocket};
 #[test]
 fn the_image_starts_under_an_injector_and_stops() {
     if image().is_none() {
-        return eprintln!("SKIPPED: LINKERD_TESTS_IMAGE does not name the root file system");
+        return skipped("LINKERD_TESTS_IMAGE does not name the root file system of the image");
     }
     let name = "the_image_starts_under_an_injector_and_stops";
     isolated(name, scenario(image().unwrap()));

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use linkerd_tests::{Mesh, SOON, binary, eventually, netns::isolated, refused};
+use linkerd_tests::{Mesh, SOON, binary, eventually, netns::isolated, refused, skipped};
 use std::{
     os::unix::process::CommandExt,
     path::Path,
@@ -279,7 +279,7 @@ fn init_warns_about_rules_in_the_other_tables() {
         let (code, text) = init(&["--iptables-mode", "legacy", "--ipv6=false"]);
         if code != Some(0) {
             // Newer kernels have no legacy tables.
-            return eprintln!("SKIPPED: {text}");
+            return skipped(&text);
         }
         assert!(!text.contains("warning: "), "{text}");
         let (code, text) = init(&["--iptables-mode", "nft"]);

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use linkerd_tests::{
-    Admin, Builder, Http1, Proxy, SOON, Server, binary, documents, eventually, soon,
+    Admin, Builder, Http1, Proxy, SOON, Server, TokenIssuer, binary, documents, eventually, soon,
 };
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use serde_json::Value;
@@ -63,7 +63,6 @@ fn files() -> TempDir {
     let certificate = params.self_signed(&key).unwrap().pem();
     fs::write(files.path().join("tls.crt"), certificate).unwrap();
     fs::write(files.path().join("tls.key"), key.serialize_pem()).unwrap();
-    fs::write(files.path().join("token"), "of the cluster").unwrap();
     files
 }
 
@@ -92,6 +91,8 @@ fn write_mesh(files: &TempDir, servers: [SocketAddr; 2], proxy: u16) {
 /// The controller as a process.
 struct Controller {
     files: TempDir,
+    /// The API server of the cluster.
+    issuer: TokenIssuer,
     addr: SocketAddr,
     _child: Child,
 }
@@ -99,12 +100,15 @@ struct Controller {
 impl Controller {
     /// Starts the controller with the arguments of its Deployment.
     async fn start(files: TempDir) -> Self {
+        let issuer = TokenIssuer::new();
+        fs::write(files.path().join("jwks.json"), issuer.keys()).unwrap();
         let deployment = &documents(&manifest("control/deployment.yaml"))[0];
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         let own = files.path().display().to_string();
         let args = container["args"].as_array().unwrap().iter().map(|arg| {
             let arg = arg.as_str().unwrap().replace("0.0.0.0:8086", "0.0.0.0:0");
             let arg = arg.replace("/etc/linkerd-control/mesh", &own);
+            let arg = arg.replace("/etc/linkerd-control/token-keys", &own);
             arg.replace("/etc/linkerd-control/authority", &own)
         });
         let mut child = Command::new(binary())
@@ -127,6 +131,7 @@ impl Controller {
         let addr = ([0, 0, 0, 0], port.await).into();
         Self {
             files,
+            issuer,
             addr,
             _child: child,
         }
@@ -151,14 +156,21 @@ impl Controller {
         let object = objects
             .iter()
             .find(|it| it["kind"] == "Deployment" && it["metadata"]["name"] == workload);
+        let object = object.unwrap();
+        let account = &object["spec"]["template"]["spec"]["serviceAccountName"];
+        let namespace = &object["metadata"]["namespace"];
+        let [namespace, account] = [namespace, account].map(|it| it.as_str().unwrap());
+        let subject = format!("system:serviceaccount:{namespace}:{account}");
+        let token = format!("{workload}.token");
+        fs::write(self.path(&token), self.issuer.token(&subject)).unwrap();
         let mut builder = Builder::new(self.addr).env("LINKERD_PROXY_INBOUND_ADMIT_LOOPBACK", 0);
-        for (name, value) in environment(object.unwrap()) {
+        for (name, value) in environment(object) {
             let value = match &*name {
                 name if name.ends_with("_SVC_ADDR") => self.addr.to_string(),
                 name if name.contains("_LISTEN_ADDR") => "127.0.0.1:0".to_owned(),
                 "LINKERD2_PROXY_INBOUND_PORTS" => servers.map(|it| it.port().to_string()).join(","),
                 "LINKERD2_PROXY_IDENTITY_DIR" => self.path(workload),
-                "LINKERD2_PROXY_IDENTITY_TOKEN_FILE" => self.path("token"),
+                "LINKERD2_PROXY_IDENTITY_TOKEN_FILE" => self.path(&token),
                 _ => value,
             };
             builder = builder.env(&name, value);

@@ -1,6 +1,9 @@
 //! The parts that all stages of a worker's inbound side share.
 
-use super::{handshakes::Handshakes, policy::PolicyContext, profiles::InboundProfiles};
+use super::{
+    handshakes::Handshakes, policy::PolicyContext, profiles::InboundProfiles,
+    server_names::ServerNames,
+};
 use crate::{
     config::Config,
     failures::FailureLog,
@@ -43,6 +46,8 @@ pub struct Context {
     pub half_sent: HalfSent,
     /// TLS handshakes that have begun and not ended.
     pub handshakes: Handshakes,
+    /// Labels of server names that clients choose.
+    pub server_names: ServerNames,
     /// The last failures of the worker; both directions share them.
     pub failures: Rc<FailureLog>,
     /// Bounds and upkeep of this side's HTTP/1 pools.

@@ -29,6 +29,7 @@ use std::{
     rc::Rc,
     time::Duration,
 };
+use tokio::time::Instant;
 
 /// A client's connection whose encryption is known.
 pub struct SecuredConnection {
@@ -104,7 +105,8 @@ pub async fn secure(
             })
         }
         Ok(hello) => {
-            let server_name = hello.server_name.into();
+            let names = &ctx.server_names;
+            let server_name = names.label(destination, &hello.server_name, Instant::now());
             Ok(SecuredConnection {
                 client: with_tls(&client, TlsStatus::Passthrough { server_name }),
                 stream,

@@ -4,6 +4,7 @@ use crate::application::{Application, Kind};
 use linkerd_tests::{
     SOON, Wire, eventually,
     netns::{POD, Pod, isolated},
+    skipped,
 };
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -101,7 +102,7 @@ async fn start(kind: Kind) -> Option<(Pod, Application)> {
         Ok(application) => Some((pod, application)),
         Err(reason) if std::env::var_os("CI").is_some() => panic!("{reason}"),
         Err(reason) => {
-            println!("SKIPPED: {reason}");
+            skipped(&reason);
             None
         }
     }

@@ -6,7 +6,7 @@ use crate::{
     control::default_policies,
     dialers::Dialers,
     identity,
-    inbound::{Context, Handshakes, Inbound, InboundProfiles, PolicyContext},
+    inbound::{Context, Handshakes, Inbound, InboundProfiles, PolicyContext, ServerNames},
     server::InFlightLimit,
     testing::{STREAM_BUFFER, TestClient, TestMetrics, TestNetwork, TestWire, config},
 };
@@ -65,6 +65,7 @@ impl TestProxy {
                 mesh
             }),
             handshakes: Handshakes::default(),
+            server_names: ServerNames::default(),
             policies: Rc::new(PolicyContext {
                 families: metrics.families.clone(),
                 server_policies: ServerPolicies::new(
