@@ -102,11 +102,13 @@ impl FailureLog {
         self.keep_heads();
         let ring = self.ring.borrow();
         let newest = ring.records.iter().rev();
+        // The newest has the highest number.
+        let numbers = (0..=ring.total).rev();
         json!({
             "total": ring.total,
             "refused_by_peers": ring.refused_by_peers,
             "limit": self.limit,
-            "last": newest.map(FailureRecord::inspect).collect::<Vec<_>>(),
+            "last": newest.zip(numbers).map(|(record, number)| record.inspect(number)).collect::<Vec<_>>(),
         })
     }
 

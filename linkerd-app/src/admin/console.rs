@@ -105,7 +105,7 @@ macro_rules! script {
 }
 
 /// The files, by name.
-const ASSETS: [(&str, ConsoleAsset); 14] = [
+const ASSETS: [(&str, ConsoleAsset); 17] = [
     (
         "",
         ConsoleAsset {
@@ -125,10 +125,13 @@ const ASSETS: [(&str, ConsoleAsset); 14] = [
     script!("elements.js"),
     script!("explain.js"),
     script!("failures.js"),
+    script!("filter.js"),
+    script!("fold.js"),
     script!("live.js"),
     script!("mesh.js"),
     script!("now.js"),
     script!("outputs.js"),
+    script!("series.js"),
     script!("texts.js"),
     script!("topology.js"),
     script!("traffic.js"),

@@ -30,6 +30,7 @@ pub(super) fn distribution<B>(
         let (backend, filters) = of(used);
         let mut shown = describe(backend);
         shown["filters"] = filter::described(filters).into();
+        shown["answered_by_filters"] = filter::answers(filters);
         if let Some((weight, sum)) = weight {
             shown["weight"] = weight.into();
             shown["share"] = (f64::from(weight) / sum as f64).into();

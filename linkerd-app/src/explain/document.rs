@@ -2,6 +2,7 @@
 
 use super::{
     backend::{BackendsQuery, distribution, shown_backends},
+    filter,
     query::ExplainQuery,
     rule,
 };
@@ -102,7 +103,8 @@ impl Explanation {
             None => self.refuse("no rule matches: the request gets a 404"),
             Some(found) => {
                 let taken = &routing.table.rules()[found.index];
-                if taken.distribution.backends().next().is_none() {
+                let is_answered = filter::answer_all(&taken.filters);
+                if !is_answered && taken.distribution.backends().next().is_none() {
                     self.refuse("the rule has no backend: a request that no filter answers fails");
                 }
                 let backends = shown_backends(&taken.distribution);

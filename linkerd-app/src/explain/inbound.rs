@@ -173,6 +173,7 @@ fn routed(document: &mut Value, http: &InboundHttp, query: &InboundQuery) -> Opt
         "rule": found.index,
         "route": taken.meta.kind_and_name().to_string(),
         "filters": filter::described(&taken.filters),
+        "answered_by_filters": filter::answers(&taken.filters),
     });
     Some(found.index)
 }

@@ -24,6 +24,7 @@ pub(super) fn taken(routing: &HttpRouting, explained: &TableExplanation) -> Valu
         .unwrap_or_else(|| "every request".to_owned())
         .into();
     shown["filters"] = filter::described(&rule.filters).into();
+    shown["answered_by_filters"] = filter::answers(&rule.filters);
     shown["timeouts"] = timeouts(&rule.timeouts);
     shown["retry"] = rule.retry.as_ref().map_or(Value::Null, retry);
     shown["allows_request_headers"] = rule.allows_request_headers.into();

@@ -143,12 +143,14 @@ impl FailureRecord {
             .with("reason", row.label)
     }
 
-    /// The failure in `/state`.
-    pub fn inspect(&self) -> Value {
+    /// The failure in `/state`. `number` is that of its ring: with the time it makes an id that stays the same.
+    pub fn inspect(&self, number: u64) -> Value {
         let row = self.reason.row();
         let since_epoch = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time_ms = since_epoch.as_millis() as u64;
         json!({
-            "time_ms": since_epoch.as_millis() as u64,
+            "id": format!("{time_ms}-{number}"),
+            "time_ms": time_ms,
             "direction": self.side.name(),
             "protocol": self.protocol.name(),
             "reason": self.reason.label(),

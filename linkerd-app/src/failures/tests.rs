@@ -57,6 +57,21 @@ fn the_ring_keeps_the_newest_and_counts_all() {
     let destinations: Vec<_> = last.map(|record| record["destination"].clone()).collect();
     assert_eq!(destinations, ["10.0.0.1:3", "10.0.0.1:2"]);
     assert!(state["last"][0]["status"].is_null());
+    let id = state["last"][1]["id"].as_str().unwrap().to_owned();
+    assert!(id.ends_with("-2"), "{id}");
+    // A link to a failure leads to it while it is kept.
+    log.connection(
+        Side::Inbound,
+        &client(),
+        SocketAddr::from(([10, 0, 0, 1], 4)),
+        &Error::new(Reason::NoDestination),
+    );
+    let later = log.inspect();
+    assert_eq!(later["last"][1]["destination"], "10.0.0.1:3");
+    assert!(
+        later["last"][1]["id"].as_str().unwrap().ends_with("-3"),
+        "{later}"
+    );
 }
 
 #[test]

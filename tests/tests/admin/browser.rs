@@ -159,7 +159,7 @@ async fn refusing_proxy() -> Option<(Meshed, Browser)> {
     Some((mesh, Browser::start().await))
 }
 
-async fn open_console(browser: &mut Browser, proxy: &Proxy) {
+pub async fn open_console(browser: &mut Browser, proxy: &Proxy) {
     let url = format!("http://{}/console", proxy.admin.addr);
     browser.open(&url).await;
     let state = "document.getElementById('status')?.textContent.startsWith('Live')";
@@ -172,7 +172,7 @@ fn text_is(text: &str) -> String {
 }
 
 /// The answer of the form of `/explain`.
-async fn answer(browser: &mut Browser) -> String {
+pub async fn answer(browser: &mut Browser) -> String {
     let part = "document.getElementById('explain-answer').textContent";
     browser.wait_for(part).await;
     browser.value(part).await.as_str().unwrap().to_owned()
@@ -202,7 +202,7 @@ const READABLE: &str = r#"(() => {
 })()"#;
 
 /// Elements that make the page scroll sideways.
-const BEYOND_THE_EDGE: &str = r#"(() => {
+pub const BEYOND_THE_EDGE: &str = r#"(() => {
     const page = document.documentElement;
     if (page.scrollWidth <= page.clientWidth) return [];
     const beyond = [...document.querySelectorAll("body *")].filter((node) => node.getBoundingClientRect().right > page.clientWidth);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod browser;
+mod browser_sections;
 mod console;
 mod endpoints;
 mod logging;

@@ -20,7 +20,7 @@ export async function show() {
 const COLUMNS = ["Name", "Value", "Source"];
 
 function cells(row) {
-  return [row.name, el("span", { class: "mono" }, brief(row.value)), row.source];
+  return [row.name, el("span", { class: "mono" }, brief(row.value)), el("span", { class: "whole" }, row.source)];
 }
 
 function brief(value) {

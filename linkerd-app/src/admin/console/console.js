@@ -2,10 +2,13 @@
 // nodes and attributes of these scripts' own choice, never markup: hosts and paths may be hostile.
 
 import { byId, options, replace } from "./elements.js";
+import * as filter from "./filter.js";
+import * as fold from "./fold.js";
+import * as series from "./series.js";
 import { clock } from "./texts.js";
 import { POLL_MS, cards, charts, keepSample, readMetrics } from "./traffic.js";
 import { now } from "./now.js";
-import { failures } from "./failures.js";
+import { failures, followLink } from "./failures.js";
 import { mergedTargets, topology } from "./topology.js";
 import { mesh } from "./mesh.js";
 import { outputs } from "./outputs.js";
@@ -20,9 +23,13 @@ const SECTIONS = [
 
 let paused = false;
 let timer = 0;
+let shown = null;
 
 byId("pause").addEventListener("click", togglePause);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
+fold.start();
+filter.start(() => { if (shown) showAll(shown); });
+followLink(() => { if (shown) showAll(shown); });
 live.start();
 explain.start();
 configuration.show();
@@ -37,6 +44,7 @@ async function poll() {
       get("/metrics").then((answer) => answer.text()),
     ]);
     keepSample(readMetrics(metrics), state);
+    series.keep(series.readSeries(metrics));
     showAll(state);
     say("Live, updated " + clock(Date.now()));
   } catch (error) {
@@ -66,9 +74,11 @@ function say(text, kind) {
 }
 
 function showAll(state) {
+  shown = state;
   replace("now-body", now(state));
   replace("cards", cards(state));
   replace("charts", charts());
+  replace("routes-body", series.routes());
   replace("failures-body", failures(state.failures || {}));
   replace("topology-body", topology(state));
   replace("mesh-body", mesh(state));

@@ -1,5 +1,7 @@
 // Elements of the page. Strings become text nodes here, and nowhere is HTML parsed.
 
+import { apply } from "./filter.js";
+
 export function el(name, attributes, ...children) {
   return build(document.createElement(name), attributes, children);
 }
@@ -14,10 +16,11 @@ function build(node, attributes, children) {
   return node;
 }
 
-// A table whose rows begin with their heading. On narrow screens each cell shows its column's name.
-export function table(caption, columns, rows) {
+// A table whose rows begin with their heading. On narrow screens each cell shows its column's name. `attributes` gives those of a
+// row by its index.
+export function table(caption, columns, rows, attributes = () => ({})) {
   const head = el("thead", {}, el("tr", {}, ...columns.map((column) => el("th", { scope: "col" }, column))));
-  const body = rows.map(([first, ...rest]) => el("tr", {},
+  const body = rows.map(([first, ...rest], index) => el("tr", attributes(index),
     el("th", { scope: "row" }, first),
     ...rest.map((cell, i) => el("td", { "data-label": columns[i + 1] }, cell))));
   return el("table", {}, el("caption", {}, caption), head, el("tbody", {}, ...body));
@@ -28,6 +31,11 @@ export function hint(text) {
   const [before, ...after] = text.split("/state");
   const part = /control plane reachable|identity controller/.test(text) ? ["#mesh", "Identity and control plane"] : ["#topology", "Topology"];
   return [before, ...after.flatMap((rest) => [el("a", { href: part[0] }, part[1]), rest])];
+}
+
+// A heading and what belongs to it: the filter shows all of it if the heading matches.
+export function group(heading, ...children) {
+  return el("div", { "data-group": heading.textContent }, heading, ...children);
 }
 
 export function options(id, values) {
@@ -47,4 +55,5 @@ export function replace(id, nodes) {
   if (selection && !selection.isCollapsed && part.contains(selection.anchorNode)) return;
   if (document.activeElement !== part && part.contains(document.activeElement)) return;
   part.replaceChildren(...[nodes].flat().filter(Boolean));
+  apply(part);
 }

@@ -1,7 +1,7 @@
 // The form of /explain.
 
 import { byId, el } from "./elements.js";
-import { capital, ms } from "./texts.js";
+import { capital, ms, share } from "./texts.js";
 
 export function start() {
   byId("explain-form").addEventListener("submit", explain);
@@ -32,7 +32,7 @@ async function explain(event) {
   try {
     const answer = await fetch("/explain?" + query, { cache: "no-store" });
     const found = await answer.json();
-    part.replaceChildren(...[verdict(found)].flat(), whole(found));
+    part.replaceChildren(...[verdict(found)].flat().filter(Boolean), whole(found));
   } catch (error) {
     part.replaceChildren(el("p", { class: "bad" }, "No answer: " + error.message));
   }
@@ -53,21 +53,43 @@ function whole(found) {
 function verdict(found) {
   const problem = found.error || found.refused;
   if (found.known_targets) return unknownTarget(found);
-  if (problem) return el("p", { class: "bad" }, text(problem));
+  const filters = filterLines(found);
+  if (problem) return [el("p", { class: "bad" }, text(problem)), filters];
   const parts = [];
   const taken = found.route && (found.route.route || found.route.name);
   if (taken) parts.push("taken by " + taken);
   const backends = (found.route && found.route.distribution && found.route.distribution.backends) || [];
-  if (backends.length) parts.push("to " + backends.map((backend) => backend.backend || backend.name).filter(Boolean).join(", "));
+  const answered = (found.route && found.route.answered_by_filters) || {};
+  const isAnswered = answered.failed_share === 1 || answered.redirects;
+  if (backends.length && !isAnswered) parts.push("to " + backends.map((backend) => backend.backend || backend.name).filter(Boolean).join(", "));
   if (found.authorized_by) parts.push("authorized by " + text(found.authorized_by));
   const { request_ms: limit } = (found.route && found.route.timeouts) || {};
   if (typeof limit === "number") parts.push("within " + ms(limit));
-  const unready = backends.map(readiness).filter(Boolean);
+  const failing = filtersThatFail(found.route, backends);
+  const unready = isAnswered ? [] : backends.map(readiness).filter(Boolean);
+  const kind = answered.failed_share === 1 ? "bad" : failing.length || unready.length || answered.redirects ? "warn" : "good";
   return [
-    el("p", { class: unready.length ? "warn" : "good" }, capital(parts.join(", ") || "answered") + "."),
+    el("p", { class: kind }, capital(parts.join(", ") || "answered") + "."),
+    ...failing.map((line) => el("p", { class: "bad" }, line)),
+    answered.redirects ? el("p", { class: "warn" }, "A filter redirects the client: no backend gets the request.") : "",
+    filters,
     ...unready.map((line) => el("p", { class: "bad" }, line)),
-    found.authorized_by ? "" : el("p", { class: "quiet" }, "Whether the endpoint lets it in is its own proxy's to say: explain it there, as inbound, with the identity of this proxy."),
+    found.authorized_by || isAnswered ? "" : el("p", { class: "quiet" }, "Whether the endpoint lets it in is its own proxy's to say: explain it there, as inbound, with the identity of this proxy."),
   ];
+}
+
+// The failures that filters of the rule, and of backends, inject.
+function filtersThatFail(route, backends) {
+  const line = (whose, found) => found && found.failed_share ? "A filter of " + whose + " fails " + share(found.failed_share) + " of the requests on purpose." : "";
+  return [line("the rule", route && route.answered_by_filters), ...backends.map((backend) => line(backend.backend, backend.answered_by_filters))].filter(Boolean);
+}
+
+// What the filters of the rule, and then of each backend, do to the request and its response.
+function filterLines(found) {
+  const { filters: ofRule = [], distribution } = found.route || {};
+  const ofBackends = ((distribution && distribution.backends) || []).flatMap((backend) => (backend.filters || []).map((filter) => backend.backend + ": " + filter));
+  const all = [...ofRule, ...ofBackends];
+  return all.length ? el("div", {}, "Filters, in their order", el("ul", { class: "filters" }, ...all.map((filter) => el("li", {}, filter)))) : "";
 }
 
 // What to do about a target that the proxy holds no policy of.

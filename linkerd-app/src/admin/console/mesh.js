@@ -1,6 +1,6 @@
 // The identity, the control plane, and the age of what it told.
 
-import { el, table } from "./elements.js";
+import { el, group, table } from "./elements.js";
 import { ago, date } from "./texts.js";
 
 export function mesh(state) {
@@ -23,7 +23,7 @@ function controllers(found) {
     endpoint.endpoint,
     [el("span", { class: endpoint.state === "ready" ? "good" : "bad" }, endpoint.state), endpoint.state !== "ready" && endpoint.last_error ? el("div", { class: "mono" }, endpoint.last_error) : ""],
   ]));
-  return [el("h3", {}, "Controllers"), rows.length ? table("Connections to the control plane", ["Controller", "Address", "State"], rows) : el("p", { class: "bad" }, "None is resolved.")];
+  return group(el("h3", {}, "Controllers"), rows.length ? table("Connections to the control plane", ["Controller", "Address", "State"], rows) : el("p", { class: "bad" }, "None is resolved."));
 }
 
 // Controllers without a connection, each with the cause.
@@ -46,7 +46,7 @@ function streams(found) {
     stream.age_ms === null ? (stream.opened ? "no answer yet" : "–") : ago(stream.age_ms) + " ago",
     stream.last_error || "–",
   ]);
-  return [el("h3", {}, "Streams"), rows.length ? table("What the proxy watches, and the age of the last update", ["Stream", "State", "Last update", "Last error"], rows) : el("p", {}, "None is open.")];
+  return group(el("h3", {}, "Streams"), rows.length ? table("What the proxy watches, and the age of the last update", ["Stream", "State", "Last update", "Last error"], rows) : el("p", {}, "None is open."));
 }
 
 export function freshness(state) {

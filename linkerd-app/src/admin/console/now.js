@@ -51,7 +51,7 @@ function causes(state) {
     text: least + count(times, "failure") + " in the last minute: " + failure.reason,
     why: [failure.detail + ". ", hint(failure.hint), client(state, failure)].flat(),
     kind: "bad",
-    to: "failures",
+    to: "failure-" + failure.id,
   }));
 }
 

@@ -1,6 +1,8 @@
 // Targets with their routes, backends and endpoints, over all workers.
 
-import { el, table } from "./elements.js";
+import { el, group, table } from "./elements.js";
+import { matches } from "./filter.js";
+import { endpointRate } from "./series.js";
 import { count, ms, share } from "./texts.js";
 
 const SHOWN_ENDPOINTS = 200;
@@ -12,17 +14,17 @@ export function topology(state) {
   const list = [el("p", {}, "Listeners: " + (parts.join(", ") || "none") + ".")];
   if (!targets.length) list.push(el("p", {}, "No target is in use: send a request through the proxy."));
   for (const target of targets) {
-    list.push(el("h3", {}, target.name, el("span", { class: "quiet" }, " " + count(target.connections, "connection"))));
+    const parts = [];
     if (target.routes.size) {
-      list.push(el("p", { class: "quiet" }, "Routes, in the order in which they are tried"));
-      list.push(el("ol", { class: "routes" }, ...[...target.routes.values()].map(route)));
+      parts.push(el("p", { class: "quiet" }, "Routes, in the order in which they are tried"));
+      parts.push(el("ol", { class: "routes" }, ...[...target.routes.values()].map(route)));
     }
-    for (const backend of target.backends.values()) list.push(...backendPart(backend));
+    for (const backend of target.backends.values()) parts.push(backendPart(target, backend));
+    list.push(group(el("h3", {}, target.name, el("span", { class: "quiet" }, " " + count(target.connections, "connection"))), ...parts));
   }
   const applications = mergedApplications(state);
   if (applications.length) {
-    list.push(el("h3", {}, "Applications (inbound)"));
-    list.push(table("Ports of this pod that have connections", ["Address", "Server policy", "Connections"], applications));
+    list.push(group(el("h3", {}, "Applications (inbound)"), table("Ports of this pod that have connections", ["Address", "Server policy", "Connections"], applications)));
   }
   return list;
 }
@@ -47,23 +49,25 @@ function settings(rule) {
   return list;
 }
 
-function backendPart(backend) {
+function backendPart(target, backend) {
   const endpoints = [...backend.endpoints.values()];
   const heading = el("h4", {}, backend.name + (backend.destination ? " over " + backend.destination : ""));
-  if (!endpoints.length) return [heading, el("p", { class: "bad" }, backend.fails || (backend.resolved ? "No endpoints." : "Not resolved yet."))];
+  if (!endpoints.length) return group(heading, el("p", { class: "bad" }, backend.fails || (backend.resolved ? "No endpoints." : "Not resolved yet.")));
   const usable = endpoints.filter((endpoint) => endpoint.state === "ready").length;
-  const rows = endpoints.slice(0, SHOWN_ENDPOINTS).map((endpoint) => [
-    endpoint.name,
+  // The filter comes before the cut: it finds an endpoint among thousands.
+  const found = endpoints.filter((endpoint) => matches(target.name, heading.textContent, endpoint.name, endpoint.identity || "none: plain text", endpoint.state, endpoint.cause, endpoint.error));
+  const rows = found.slice(0, SHOWN_ENDPOINTS).map((endpoint) => [
+    [endpoint.name, endpoint.weight === null || endpoint.weight === 10000 ? "" : el("div", { class: "quiet" }, "weight " + endpoint.weight / 10000)],
     endpoint.identity || "none: plain text",
     [el("span", { class: endpoint.state === "ready" ? "good" : "bad" }, endpoint.state), endpoint.cause ? el("div", {}, "breaker open: " + endpoint.cause) : "", endpoint.retry === null ? "" : el("div", { class: "quiet" }, "next try in " + ms(endpoint.retry)), endpoint.error ? el("div", { class: "mono" }, endpoint.error) : ""],
+    endpointRate(endpoint.name),
     String(endpoint.inFlight),
     ms(endpoint.latency),
     String(endpoint.connections),
-    endpoint.weight === null ? "–" : String(endpoint.weight / 10000),
   ]);
-  const more = endpoints.length > SHOWN_ENDPOINTS ? ", the first " + SHOWN_ENDPOINTS : "";
+  const more = found.length > SHOWN_ENDPOINTS ? ", the first " + SHOWN_ENDPOINTS : "";
   const queue = backend.queue ? ", " + backend.queue + " requests wait" : "";
-  return [heading, table(usable + " of " + endpoints.length + " endpoints ready" + queue + more, ["Endpoint", "Expected identity", "State", "In flight", "Load estimate", "Connections", "Weight"], rows)];
+  return group(heading, table(usable + " of " + endpoints.length + " endpoints ready" + queue + more, ["Endpoint", "Expected identity", "State", "Requests", "In flight", "Load estimate", "Connections"], rows));
 }
 
 // The targets of all workers, each once.

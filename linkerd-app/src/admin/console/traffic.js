@@ -4,6 +4,7 @@ import { el, svg } from "./elements.js";
 import { ago, capital, ms, number, share } from "./texts.js";
 import { isCut } from "./failures.js";
 import { freshness, unreachedControllers } from "./mesh.js";
+import { percentile, readLabels } from "./series.js";
 
 export const POLL_MS = 2000;
 const KEPT_MS = 5 * 60 * 1000;
@@ -116,12 +117,6 @@ function counters() {
   return { ok: 0, failed: 0, buckets: {} };
 }
 
-function readLabels(list) {
-  const labels = {};
-  for (const [, name, value] of list.matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/g)) labels[name] = value;
-  return labels;
-}
-
 export function keepSample(read, state) {
   const at = Date.now();
   const before = samples.at(-1);
@@ -154,18 +149,4 @@ function rates(before, now, seconds) {
     p50: percentile(buckets, 0.5),
     p95: percentile(buckets, 0.95),
   };
-}
-
-function percentile(buckets, share) {
-  const total = buckets.length ? buckets.at(-1)[1] : 0;
-  if (!total) return null;
-  let lower = 0, below = 0;
-  for (const [bound, count] of buckets) {
-    if (count >= share * total) {
-      if (bound === Infinity) return lower;
-      return lower + (bound - lower) * ((share * total - below) / (count - below || 1));
-    }
-    [lower, below] = [bound, count];
-  }
-  return lower;
 }

@@ -1,8 +1,9 @@
 use super::*;
 use crate::explain::QueryFields;
 use linkerd_profiles::{
-    Backend, ClientPolicy, Dispatcher, Distribution, HttpBackend, Meta, OpaqueRoute, PeakEwma,
-    Profile, ProfileMatch, ProfileRoute, ProfileTarget, Protocol, RouteRule, RouteTable,
+    Backend, ClientPolicy, Dispatcher, Distribution, HttpBackend, HttpFilter, Meta, OpaqueRoute,
+    PeakEwma, Profile, ProfileMatch, ProfileRoute, ProfileTarget, Protocol, Redirect, RouteRule,
+    RouteTable,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -121,6 +122,22 @@ fn what_no_request_passes_says_why() {
             None => assert_eq!(reason, None, "{document}"),
         }
     }
+    // A redirect needs no backend.
+    let meta = Arc::new(Meta::new_default("away"));
+    let rule = RouteRule {
+        filters: vec![HttpFilter::Redirect(Redirect {
+            scheme: None,
+            host: None,
+            port: Some(8443),
+            path: None,
+            status: http::StatusCode::FOUND,
+        })],
+        ..RouteRule::for_all(meta, Distribution::Empty)
+    };
+    let redirecting = Protocol::Http1(Arc::new(RouteTable::new(vec![rule])));
+    let document = explain(redirecting, None).document;
+    assert_eq!(document.get("refused"), None, "{document}");
+    assert_eq!(document["route"]["answered_by_filters"]["redirects"], true);
     let meta = Arc::new(Meta::new_default("bytes"));
     let opaque = OpaqueRoute {
         meta,
