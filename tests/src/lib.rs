@@ -60,7 +60,7 @@ pub use crate::ports::{addr_of, blackhole, bound_at, refused};
 pub use crate::prometheus::{PROMETHEUS, Prometheus};
 pub use crate::proxy::{Builder, Exit, Proxy, binary};
 pub use crate::server::{Fail, Seen, Server, ServerBuilder, echo_upgraded, reply};
-pub use crate::skipped::skipped;
+pub use crate::skipped::{is_root, skipped};
 pub use crate::spire_agent::{SpireAgent, svid};
 pub use crate::tap::{AdminTap, TapApi, any_request};
 pub use crate::tcp::{Tcp, echo};

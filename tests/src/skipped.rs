@@ -1,6 +1,6 @@
 //! Tests that cannot run on this machine.
 
-use std::{fs::OpenOptions, io::Write, path::Path};
+use std::{fs::OpenOptions, io::Write, os::unix::fs::MetadataExt, path::Path};
 
 /// Notes that the running test, or a part of it, cannot run here. `tests/run` lists the notes at its end; the output of a test that
 /// passes is not shown.
@@ -15,4 +15,16 @@ pub fn skipped(reason: &str) {
         let _ = file.write_all(line.as_bytes());
     }
     eprint!("SKIPPED {line}");
+}
+
+/// Whether this is root, who may start programs as another user. Without it, the test is noted as one that cannot run, and passes; if
+/// `CI` is set, it fails.
+pub fn is_root() -> bool {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    if !is_root {
+        let missing = "programs of other users need root";
+        assert!(std::env::var_os("CI").is_none(), "{missing}");
+        skipped(missing);
+    }
+    is_root
 }

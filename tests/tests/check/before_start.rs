@@ -2,7 +2,7 @@
 
 use super::Checked;
 use linkerd_control::{Authority, Controller, Server};
-use linkerd_tests::{Builder, Exit, Proxy, identity, refused, with_identity};
+use linkerd_tests::{Builder, Exit, Proxy, identity, is_root, refused, with_identity};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, date_time_ymd};
 use std::{
     fs,
@@ -146,6 +146,9 @@ async fn the_ports_of_a_proxy_that_runs_already_are_a_warning() {
 
 #[tokio::test]
 async fn a_token_of_another_user_cannot_be_read() {
+    if !is_root() {
+        return;
+    }
     let mesh = Mesh::start().await;
     let token = mesh.files.path().join("token");
     let web = mesh.web();
