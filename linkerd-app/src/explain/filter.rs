@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn the_share_that_filters_fail_is_that_of_all_of_them() {
         let headers = HttpFilter::RequestHeaders(HeaderModifier::default());
-        assert_eq!(answers(&[headers.clone()]), Value::Null);
+        assert_eq!(answers(std::slice::from_ref(&headers)), Value::Null);
         assert_eq!(answers(&[fails(0)]), Value::Null);
         for (filters, share, all) in [
             (vec![fails(1), headers], 0.5, false),

@@ -14,7 +14,11 @@ async fn web() -> Option<(Mesh, Server, Browser)> {
         return None;
     }
     let server = Server::says("hello").await;
-    let mesh = Mesh::with(&server).await;
+    // A long value, which leaves the other columns of the configuration little room.
+    let ports: Vec<_> = (20_000..20_060).map(|port| port.to_string()).collect();
+    let name = "LINKERD2_PROXY_INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION";
+    let mesh = Mesh::builder().env(name, ports.join(",")).start().await;
+    mesh.service("web", [server.addr()]);
     let rule = |path: &str| RouteRule::new().when(RouteMatch::prefix(path));
     let fails = || RouteFilter::fail(503, "on purpose");
     let redirect = RequestRedirect {
