@@ -167,7 +167,9 @@ impl Inbound {
             Some(mesh) => Box::pin(self.secure(mesh, stream, client, destination)).await?,
         };
         // 3. The policy of the port.
-        let application = self.applications.get(&self.ctx, destination)?;
+        let application = self
+            .applications
+            .get(&self.ctx, destination, client.addr.ip())?;
         let policy = application.policy().present();
         let tls = match (&policy.policy().protocol, &client.tls) {
             (ServerProtocol::Opaque, TlsStatus::None(_)) => {
@@ -241,7 +243,9 @@ impl Inbound {
         if client.orig_dst.is_none() || self.is_own_port(destination) {
             return tls::secure_direct(&self.ctx, mesh, stream, client, destination).await;
         }
-        let application = self.applications.get(&self.ctx, destination)?;
+        let application = self
+            .applications
+            .get(&self.ctx, destination, client.addr.ip())?;
         match application.policy().present().policy().protocol {
             ServerProtocol::Opaque => Ok(SecuredConnection::plain(stream, client, destination)),
             _ if self.silent.is_expected(&destination, Instant::now()) => {

@@ -11,12 +11,21 @@ use http::{Request, Response};
 use http_body::Body;
 use hyper::{body::Incoming, service::service_fn};
 use linkerd_proxy_core::{
-    BoxError, drain,
+    BoxError,
+    crowd::source,
+    drain,
     http::{Connection, HalfSent, Http2Settings, ServerSettings, serve_http1, serve_http2},
     metrics::{Labels, Registry},
     transport::{Detected, Io, Lookalikes, Socket, TransportMetrics, detect},
 };
-use std::{cell::Cell, collections::BTreeMap, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    cell::Cell,
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    net::{IpAddr, SocketAddr},
+    rc::Rc,
+    time::Duration,
+};
 use tokio::{
     net::TcpStream,
     task::{AbortHandle, Id, JoinSet},
@@ -31,6 +40,7 @@ pub(super) struct Connections {
 }
 
 struct OpenConnection {
+    source: IpAddr,
     used: Rc<LastUse>,
     task: AbortHandle,
 }
@@ -83,7 +93,7 @@ impl Connections {
         self.open.remove(&ended);
     }
 
-    /// Serves a connection; at the limit it replaces the least recently used one.
+    /// Serves a connection. At the limit it replaces the least recently used one of the source with the most.
     pub(super) fn serve(
         &mut self,
         stream: TcpStream,
@@ -92,7 +102,7 @@ impl Connections {
         drain: &drain::Watch,
     ) {
         if self.open.len() >= self.limit
-            && let Some(id) = self.least_recently_used()
+            && let Some(id) = self.least_advanced()
             && let Some(open) = self.open.remove(&id)
         {
             tracing::debug!(client.addr = %peer, "Closing an idle admin connection for a new one");
@@ -106,14 +116,25 @@ impl Connections {
                 tracing::debug!(client.addr = %peer, %error, "Connection closed");
             }
         });
-        self.open.insert(task.id(), OpenConnection { used, task });
+        let source = source(peer.ip());
+        self.open
+            .insert(task.id(), OpenConnection { source, used, task });
     }
 
-    fn least_recently_used(&self) -> Option<Id> {
-        // A flood of silent ones must not end a scrape.
-        let order = |used: &LastUse| (used.has_asked.get(), used.at.get());
-        let oldest = self.open.iter().min_by_key(|(_, open)| order(&open.used));
-        oldest.map(|(id, _)| *id)
+    /// The connection that makes room: of the source with the most, the one that was not used for the longest. A flood must end no
+    /// scrape, neither one of silent connections nor one of requests from elsewhere.
+    fn least_advanced(&self) -> Option<Id> {
+        let mut of_sources = HashMap::<_, usize>::new();
+        for open in self.open.values() {
+            *of_sources.entry(open.source).or_default() += 1;
+        }
+        let order = |open: &OpenConnection| {
+            let of_source = of_sources.get(&open.source).copied();
+            let used = &open.used;
+            (Reverse(of_source), used.has_asked.get(), used.at.get())
+        };
+        let least = self.open.iter().min_by_key(|(_, open)| order(open));
+        least.map(|(id, _)| *id)
     }
 }
 

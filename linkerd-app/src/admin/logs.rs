@@ -41,9 +41,6 @@ pub(super) async fn logs(admin: &AdminContext, request: AdminRequest) -> Reply {
         Err(error @ LogStreamError::Invalid(_)) => {
             reply::json_error(StatusCode::BAD_REQUEST, &error.to_string())
         }
-        Err(error @ LogStreamError::Full) => {
-            reply::json_error(StatusCode::SERVICE_UNAVAILABLE, &error.to_string())
-        }
     }
 }
 

@@ -306,7 +306,8 @@ variables! {
         linkerd2 OUTBOUND_HTTP_QUEUE_CAPACITY: Count = default("10000"), used, unit("requests"), since("0.1");
         /// How long requests wait for an endpoint before they fail fast.
         linkerd2 OUTBOUND_HTTP_FAILFAST_TIMEOUT: Duration = default("3s"), used, since("0.1");
-        /// The most requests in flight; more are shed.
+        /// The most requests in flight; more are shed, but for those of source addresses that hold few: there are as many places again for
+        /// these.
         linkerd2 INBOUND_MAX_IN_FLIGHT: Count = default("100000"), used, unit("requests"), since("0.1");
         /// The most requests in flight; more are shed.
         linkerd2 OUTBOUND_MAX_IN_FLIGHT: Count = default("100000"), used, unit("requests"), since("0.1");

@@ -17,7 +17,8 @@ use futures::future::LocalBoxFuture;
 use http::{Response, Version};
 use linkerd_balance::{Balance, LoadSettings, Member, Metrics, Params};
 use linkerd_proxy_core::{
-    EndpointStatus, Error, Reason,
+    EndpointStatus, Error,
+    crowd::{Crowd, Place},
     endpoint::Capacity,
     http::{
         HttpRequest, QueueSettings, ReplayLayer, ReplayService, RequestBody, ResponseBody,
@@ -31,7 +32,7 @@ use linkerd_proxy_core::{
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
     cell::OnceCell,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     rc::Rc,
     sync::Arc,
     task::{Context as TaskContext, Poll},
@@ -46,6 +47,7 @@ pub struct Application {
     addr: SocketAddr,
     policy: Rc<PortPolicy>,
     server_series: Arc<TransportSeries>,
+    place: Place<Rc<Crowd>>,
     http1: OnceCell<(Http1, EndpointStatus)>,
     http2: OnceCell<Balance<SocketAddr, Http2>>,
 }
@@ -55,35 +57,55 @@ type Http2 = Counted<Http2Client<Connect, RequestBody>>;
 type Counted<C> = EndpointMetrics<AttemptSpans<ReplayService<C>>, RouteSeries>;
 
 /// The applications in use on one worker.
-#[derive(Default)]
-pub struct Applications(InUse<SocketAddr, Application>);
+///
+/// - **Bounds**: their number. Beyond it, an application is forgotten that a client of the source with the most has asked for first: a scan
+///   of all ports displaces its own. Connections of a forgotten one go on, and later ones begin anew.
+pub struct Applications {
+    in_use: InUse<SocketAddr, Application>,
+    crowd: Rc<Crowd>,
+}
+
+impl Default for Applications {
+    fn default() -> Self {
+        Self {
+            in_use: InUse::default(),
+            crowd: Rc::new(Crowd::new(MAX_APPLICATIONS)),
+        }
+    }
+}
 
 impl Applications {
-    /// The application at an address. Fails as `DestinationLimit`.
-    pub fn get(&self, ctx: &Rc<Context>, addr: SocketAddr) -> Result<Rc<Application>, Error> {
-        if let Some(application) = self.0.get(&addr) {
+    /// The application at an address, for a client. Fails as `DestinationLimit` if there are too many policies of ports.
+    pub fn get(
+        &self,
+        ctx: &Rc<Context>,
+        addr: SocketAddr,
+        client: IpAddr,
+    ) -> Result<Rc<Application>, Error> {
+        if let Some(application) = self.in_use.get(&addr) {
             return Ok(application);
         }
-        if self.0.count() >= MAX_APPLICATIONS {
-            self.0.drop_unused();
-        }
-        if self.0.count() >= MAX_APPLICATIONS {
-            let detail = format!("{MAX_APPLICATIONS} inbound addresses are in use");
-            return Err(Error::new(Reason::DestinationLimit).detail(detail));
+        if self.crowd.is_full() {
+            self.in_use.drop_unused();
         }
         let policy = PortPolicy::new(&ctx.policies, addr)?;
-        let new = |addr: &SocketAddr| Application::new(ctx, *addr, policy);
-        Ok(self.0.get_or_insert(addr, new))
+        let place = self.crowd.enter_shared(client);
+        let is_kept = |application: &Application| !application.place.is_displaced();
+        if self.in_use.count() >= MAX_APPLICATIONS {
+            self.in_use.retain(is_kept);
+        }
+        let new = |addr: &SocketAddr| Application::new(ctx, *addr, policy, place);
+        Ok(self.in_use.get_or_insert(addr, new))
     }
 
     /// Drops the applications that no peer has used for the idle timeout, as long as the worker runs.
     pub async fn sweep(&self, idle: Duration) {
-        self.0.sweep_regularly(idle, SWEEP_AT_LEAST).await;
+        self.in_use.sweep_regularly(idle, SWEEP_AT_LEAST).await;
     }
 
     /// The applications, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
-        let in_use = self.0.inspect(|addr, application, connections| {
+        let in_use = self.in_use.inspect(|addr, application, connections| {
             let http1 = application.http1.get();
             serde_json::json!({
                 "address": addr.to_string(),
@@ -93,7 +115,11 @@ impl Applications {
                 "http2": application.http2.get().map(Balance::inspect),
             })
         });
-        serde_json::json!({ "limit": MAX_APPLICATIONS, "in_use": in_use })
+        serde_json::json!({
+            "limit": MAX_APPLICATIONS,
+            "displaced": self.crowd.displaced(),
+            "in_use": in_use,
+        })
     }
 }
 
@@ -135,7 +161,12 @@ impl Service<HttpRequest> for ApplicationService {
 }
 
 impl Application {
-    fn new(ctx: &Rc<Context>, addr: SocketAddr, policy: PortPolicy) -> Self {
+    fn new(
+        ctx: &Rc<Context>,
+        addr: SocketAddr,
+        policy: PortPolicy,
+        place: Place<Rc<Crowd>>,
+    ) -> Self {
         let server = Labels::new()
             .with("direction", "inbound")
             .with("peer", "dst");
@@ -144,6 +175,7 @@ impl Application {
             addr,
             policy: Rc::new(policy),
             server_series: ctx.families.transport.series(server),
+            place,
             http1: OnceCell::new(),
             http2: OnceCell::new(),
             ctx: ctx.clone(),

@@ -15,7 +15,7 @@ use crate::{
 use linkerd_proxy_core::{
     http::{HalfSent, ServerSettings, client::Http1Pools},
     metrics::Labels,
-    transport::{Dialer, Pipes},
+    transport::{ClientInfo, Dialer, Pipes},
 };
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
 
@@ -61,12 +61,12 @@ impl Context {
         self.families.inbound.tcp_errors.get(labels).incr();
     }
 
-    /// Settings of the servers for peers.
-    pub fn server_settings(&self) -> ServerSettings {
+    /// Settings of the servers for a peer.
+    pub fn server_settings(&self, client: &ClientInfo) -> ServerSettings {
         ServerSettings {
             header_timeout: self.config.header_timeout,
             http2: self.config.inbound.http2_server.clone(),
-            half_sent: self.half_sent.clone(),
+            half_sent: self.half_sent.of(client.addr.ip()),
         }
     }
 }

@@ -82,7 +82,9 @@ impl Gateway {
         let stack = ServiceBuilder::new()
             .layer(RespondLayer::new(answers, &connection, failures, count))
             .layer(self.ctx.observers.layer(Side::Inbound, &client))
-            .layer(InFlightLimitLayer::new(&self.ctx.in_flight))
+            .layer(InFlightLimitLayer::new(
+                &self.ctx.in_flight.of(client.addr.ip()),
+            ))
             .layer(NormaliseLayer {
                 version,
                 claims: ClientClaims::Removed,
@@ -92,7 +94,7 @@ impl Gateway {
                 Admission::new(policy, client.clone()),
                 forward,
             ));
-        let settings = self.ctx.server_settings();
+        let settings = self.ctx.server_settings(&client);
         let drain = client.listener.drain().watch();
         let served = server::serve(io, client, version, connection, stack, settings, drain);
         http::served(served.await)

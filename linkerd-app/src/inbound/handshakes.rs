@@ -18,7 +18,7 @@ pub struct Handshakes {
 }
 
 /// A client that has begun its first message or a handshake, until it is dropped.
-pub struct Handshake<'a>(Place<'a>);
+pub struct Handshake<'a>(Place<&'a Crowd>);
 
 impl Handshakes {
     /// A client of this address has begun its first message, and not ended it.

@@ -43,7 +43,7 @@ pub fn serve(
     version: Version,
     application: Rc<Application>,
 ) -> impl Future<Output = Result<(), ServeError>> + use<> {
-    let settings = ctx.server_settings();
+    let settings = ctx.server_settings(&client);
     let drain = client.listener.drain().watch();
     let connection = Rc::new(Connection::default());
     let stack = stack(ctx.clone(), &connection, version, application, &client);
@@ -90,7 +90,7 @@ fn stack(
     ServiceBuilder::new()
         .layer(RespondLayer::new(answers, connection, failures, count))
         .layer(ctx.observers.layer(Side::Inbound, client))
-        .layer(InFlightLimitLayer::new(&ctx.in_flight))
+        .layer(InFlightLimitLayer::new(&ctx.in_flight.of(client.addr.ip())))
         .layer(NormaliseLayer { version, claims })
         .layer(option_layer(ClientIdentityLayer::new(&client.tls)))
         .layer(forwarded)

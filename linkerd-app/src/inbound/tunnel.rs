@@ -188,7 +188,7 @@ async fn served(
     });
     let (sender, tunnel) = (Rc::new(RefCell::new(sender)), Rc::new(tunnel));
     let connection = Rc::new(Connection::default());
-    let settings = ctx.server_settings();
+    let settings = ctx.server_settings(&tunnel.client);
     let served = connection.clone();
     let service = hyper::service::service_fn(move |request| {
         exchange(tunnel.clone(), sender.clone(), served.clone(), request)

@@ -19,7 +19,7 @@ use std::{
     },
     time::SystemTime,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
@@ -59,9 +59,6 @@ pub enum LogStreamError {
     /// The directives are not valid.
     #[error("invalid filter: {0}")]
     Invalid(#[from] ParseError),
-    /// There are too many.
-    #[error("{MAX_STREAMS} streams of the log are open, the most there may be")]
-    Full,
 }
 
 type OpenStreams = Arc<RwLock<Vec<Arc<StreamState>>>>;
@@ -73,6 +70,8 @@ struct StreamState {
     /// Events left out since the last one that was read.
     dropped: AtomicU64,
     dropped_in_all: AtomicU64,
+    /// Ends the stream, as another one needs its place.
+    end: Notify,
 }
 
 /// Lets events pass that are shown by a stream.
@@ -96,7 +95,9 @@ impl LogStreams {
         (Registry::default().with(layer), streams)
     }
 
-    /// Opens a stream of the events that `directives` let pass: `warn,linkerd=debug`.
+    /// Opens a stream of the events that `directives` let pass: `warn,linkerd=debug`. If there are as many as there may be, another one
+    /// ends: the one whose reader has missed the most events, or else the oldest. Refusing the newest would let a few forgotten ones
+    /// lock out all others.
     pub fn open(&self, directives: &str) -> Result<LogStream, LogStreamError> {
         let filter = directives.trim().parse()?;
         let (sender, lines) = mpsc::channel(MAX_EVENTS);
@@ -105,11 +106,14 @@ impl LogStreams {
             lines: sender,
             dropped: AtomicU64::new(0),
             dropped_in_all: AtomicU64::new(0),
+            end: Notify::new(),
         });
         {
             let mut open = self.open.write();
             if open.len() >= MAX_STREAMS {
-                return Err(LogStreamError::Full);
+                let most = open.iter().map(|stream| stream.missed()).max();
+                let worst = open.iter().position(|stream| Some(stream.missed()) == most);
+                open.remove(worst.unwrap_or(0)).end.notify_one();
             }
             open.push(state.clone());
         }
@@ -143,9 +147,18 @@ impl LogStreams {
 }
 
 impl LogStream {
-    /// The next event, a line of JSON; `{"dropped_events":N}` goes before it if some were left out. Cancel safe.
+    /// The next event, a line of JSON; `{"dropped_events":N}` goes before it if some were left out. `None`: another stream has taken
+    /// the place of this one. Cancel safe.
     pub async fn next(&mut self) -> Option<Bytes> {
-        let line = self.lines.recv().await?;
+        let line = tokio::select! {
+            biased;
+            () = self.state.end.notified() => {
+                // A later call must end as well.
+                self.state.end.notify_one();
+                return None;
+            }
+            line = self.lines.recv() => line?,
+        };
         match self.state.dropped.swap(0, Relaxed) {
             0 => Some(line),
             dropped => {
@@ -179,6 +192,11 @@ impl StreamState {
     fn shows(&self, metadata: &Metadata<'_>) -> bool {
         self.filter
             .would_enable(metadata.target(), metadata.level())
+    }
+
+    /// The events that its reader has missed.
+    fn missed(&self) -> u64 {
+        self.dropped_in_all.load(Relaxed)
     }
 
     fn push(&self, line: &Bytes) {
@@ -302,6 +320,7 @@ const MAX_TEXT: usize = 4 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::FutureExt;
 
     fn with_streams(act: impl FnOnce(&LogStreams)) {
         let (registry, streams) = LogStreams::install();
@@ -366,8 +385,13 @@ mod tests {
             let more: Vec<_> = (1..MAX_STREAMS)
                 .map(|_| streams.open("info").unwrap())
                 .collect();
-            assert!(matches!(streams.open("info"), Err(LogStreamError::Full)));
-            drop(more);
+            // The first has missed nothing, like all others, and is the oldest.
+            let newest = streams.open("info").unwrap();
+            assert_eq!(stream.next().now_or_never(), Some(None));
+            assert_eq!(stream.next().now_or_never(), Some(None), "again");
+            assert_eq!(streams.open.read().len(), MAX_STREAMS);
+            drop((more, newest));
+            assert!(streams.open.read().is_empty());
             assert!(streams.open("a=loud").is_err(), "no such level");
         });
     }

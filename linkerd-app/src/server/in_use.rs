@@ -41,6 +41,12 @@ impl<K: Hash + Eq, V> InUse<K, V> {
         self.0.borrow_mut().retain(|_, entry| entry.users() > 0);
     }
 
+    /// Drops the values that are not to be kept; their users keep them.
+    pub fn retain(&self, is_kept: impl Fn(&V) -> bool) {
+        let is_kept = |entry: &Entry<V>| is_kept(&entry.value);
+        self.0.borrow_mut().retain(|_, entry| is_kept(entry));
+    }
+
     /// Sweeps as long as the worker runs: after each `idle`, or `at_least` if that is shorter.
     pub async fn sweep_regularly(&self, idle: Duration, at_least: Duration) {
         let mut ticks = tokio::time::interval(idle.clamp(SWEEP_MIN, at_least));

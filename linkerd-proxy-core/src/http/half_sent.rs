@@ -5,33 +5,26 @@
 //! the head is complete.
 
 use crate::{
+    crowd::{Crowd, Place},
     limits,
     transport::{Duplex, Io},
 };
 use std::{
-    cell::{Cell, RefCell},
-    collections::BTreeMap,
     fmt,
     future::poll_fn,
+    net::{IpAddr, Ipv4Addr},
     rc::Rc,
     time::Duration,
 };
-use tokio::{io::AsyncReadExt, sync::Notify, time::timeout};
+use tokio::{io::AsyncReadExt, time::timeout};
 
 /// The half-sent requests of one direction of a worker. Copies share them.
 ///
-/// - **Bounds**: their number and their bytes; beyond a bound, the oldest are dropped.
+/// - **Bounds**: their number and their bytes; beyond a bound, the oldest are dropped of the source that holds the most.
 #[derive(Clone, Debug)]
-pub struct HalfSent(Rc<HalfSentState>);
-
-#[derive(Debug)]
-struct HalfSentState {
-    bound: HalfSentBound,
-    /// By age; the oldest first.
-    waiting: RefCell<BTreeMap<u64, Rc<Waiter>>>,
-    bytes: Cell<usize>,
-    next: Cell<u64>,
-    given_up: Cell<u64>,
+pub struct HalfSent {
+    crowd: Rc<Crowd>,
+    client: IpAddr,
 }
 
 /// The most half-sent requests of one direction of a worker.
@@ -58,19 +51,6 @@ pub(super) enum HalfSentError {
     Limit(HalfSentBound),
 }
 
-#[derive(Debug, Default)]
-struct Waiter {
-    bytes: Cell<usize>,
-    given_up: Notify,
-}
-
-/// A half-sent request; removed when dropped.
-struct Waiting<'a> {
-    all: &'a HalfSentState,
-    number: u64,
-    waiter: Rc<Waiter>,
-}
-
 impl Default for HalfSent {
     fn default() -> Self {
         Self::new(HalfSentBound {
@@ -81,25 +61,31 @@ impl Default for HalfSent {
 }
 
 impl HalfSent {
-    /// No requests yet, and at most as many as `bound` allows.
+    /// No requests yet, and at most as many as `bound` allows. Its clients are one source.
     pub fn new(bound: HalfSentBound) -> Self {
-        Self(Rc::new(HalfSentState {
-            bound,
-            waiting: RefCell::default(),
-            bytes: Cell::new(0),
-            next: Cell::new(0),
-            given_up: Cell::new(0),
-        }))
+        Self {
+            crowd: Rc::new(Crowd::with_bytes(bound.count, bound.bytes)),
+            client: Ipv4Addr::UNSPECIFIED.into(),
+        }
+    }
+
+    /// The same requests and bounds, for those of a client.
+    #[must_use]
+    pub fn of(&self, client: IpAddr) -> Self {
+        Self {
+            crowd: self.crowd.clone(),
+            client,
+        }
     }
 
     /// The number and bytes of half-sent requests, for `/state`.
     pub fn inspect(&self) -> serde_json::Value {
         serde_json::json!({
-            "waiting": self.0.waiting.borrow().len(),
-            "limit": self.0.bound.count,
-            "bytes": self.0.bytes.get(),
-            "max_bytes": self.0.bound.bytes,
-            "given_up": self.0.given_up.get(),
+            "waiting": self.crowd.count(),
+            "limit": self.crowd.limit(),
+            "bytes": self.crowd.bytes(),
+            "max_bytes": self.crowd.max_bytes(),
+            "given_up": self.crowd.displaced(),
         })
     }
 
@@ -115,10 +101,10 @@ impl HalfSent {
         }
         // In a box: few connections need it, and all would have to reserve its space.
         Box::pin(async {
-            let waiting = self.0.enter();
+            let waiting = self.crowd.enter(self.client);
             tokio::select! {
                 biased;
-                () = waiting.waiter.given_up.notified() => Err(HalfSentError::Limit(self.0.bound)),
+                () = waiting.displaced() => Err(HalfSentError::Limit(self.bound())),
                 gathered = timeout(header_timeout, gather(io, &waiting)) => {
                     gathered.map_err(|_| HalfSentError::Timeout(header_timeout))
                 }
@@ -126,55 +112,17 @@ impl HalfSent {
         })
         .await
     }
-}
 
-impl HalfSentState {
-    fn enter(&self) -> Waiting<'_> {
-        let number = self.next.get();
-        self.next.set(number + 1);
-        let waiter = Rc::<Waiter>::default();
-        self.waiting.borrow_mut().insert(number, waiter.clone());
-        self.make_room();
-        Waiting {
-            all: self,
-            number,
-            waiter,
+    fn bound(&self) -> HalfSentBound {
+        HalfSentBound {
+            count: self.crowd.limit(),
+            bytes: self.crowd.max_bytes(),
         }
-    }
-
-    /// Drops the oldest until the others are within the bound.
-    fn make_room(&self) {
-        let mut waiting = self.waiting.borrow_mut();
-        while waiting.len() > self.bound.count || self.bytes.get() > self.bound.bytes {
-            let Some((_, oldest)) = waiting.pop_first() else {
-                return;
-            };
-            self.bytes.set(self.bytes.get() - oldest.bytes.take());
-            oldest.given_up.notify_one();
-            self.given_up.set(self.given_up.get() + 1);
-        }
-    }
-}
-
-impl Waiting<'_> {
-    /// Notes the number of bytes that were received of the request.
-    fn holds(&self, bytes: usize) {
-        let before = self.waiter.bytes.replace(bytes);
-        self.all.bytes.set(self.all.bytes.get() - before + bytes);
-        self.all.make_room();
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.all.waiting.borrow_mut().remove(&self.number);
-        let bytes = self.waiter.bytes.get();
-        self.all.bytes.set(self.all.bytes.get() - bytes);
     }
 }
 
 /// Gathers a head. An end or an error of the connection is left to the next reader.
-async fn gather<I: Duplex>(io: &mut Io<I>, waiting: &Waiting<'_>) {
+async fn gather<I: Duplex>(io: &mut Io<I>, waiting: &Place<&Crowd>) {
     let mut head = io.take_prefix().to_vec();
     loop {
         waiting.holds(head.len());
@@ -211,46 +159,19 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn one_too_many_gives_the_oldest_up() {
+    fn the_state_has_what_is_waiting_and_its_bounds() {
         let half_sent = HalfSent::new(HalfSentBound {
             count: 2,
             bytes: 100,
         });
-        let mut waiting: Vec<_> = (0..3).map(|_| half_sent.0.enter()).collect();
-        assert_eq!(given_up(&waiting), [true, false, false]);
-        waiting.remove(0);
-        waiting[0].holds(60);
-        waiting[1].holds(40);
+        let of_one = half_sent.of([10, 0, 0, 1].into());
+        let waiting: Vec<_> = (0..3).map(|_| of_one.crowd.enter(of_one.client)).collect();
+        waiting[1].holds(60);
+        waiting[2].holds(40);
         let state = serde_json::json!({
             "waiting": 2, "limit": 2, "bytes": 100, "max_bytes": 100, "given_up": 1,
         });
         assert_eq!(half_sent.inspect(), state);
-        waiting.clear();
-        assert_eq!(half_sent.inspect()["waiting"], 0);
-        assert_eq!(half_sent.inspect()["bytes"], 0);
-    }
-
-    #[test]
-    fn too_many_bytes_give_the_oldest_up() {
-        let half_sent = HalfSent::new(HalfSentBound {
-            count: 10,
-            bytes: 100,
-        });
-        let waiting: Vec<_> = (0..3).map(|_| half_sent.0.enter()).collect();
-        waiting[1].holds(60);
-        waiting[2].holds(60);
-        assert_eq!(given_up(&waiting), [true, true, false]);
-        waiting[2].holds(101);
-        assert_eq!(given_up(&waiting), [false, false, true]);
-    }
-
-    /// The requests that were dropped since the last call.
-    fn given_up(waiting: &[Waiting<'_>]) -> Vec<bool> {
-        let given_up = |waiting: &Waiting<'_>| {
-            let notified = waiting.waiter.given_up.notified();
-            tokio_test::task::spawn(notified).poll().is_ready()
-        };
-        waiting.iter().map(given_up).collect()
     }
 
     proptest! {

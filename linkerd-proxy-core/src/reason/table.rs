@@ -339,7 +339,7 @@ impl Reason {
                 phase: Phase::Route,
                 for_endpoint: false,
                 text: "service unavailable",
-                hint: "OUTBOUND_MAX_IN_FLIGHT requests are in flight; the application may be leaking requests.",
+                hint: "OUTBOUND_MAX_IN_FLIGHT or INBOUND_MAX_IN_FLIGHT requests are in flight; the application may be leaking requests.",
             },
             Reason::ConnectRefused => &Row {
                 status: 502,

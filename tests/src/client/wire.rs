@@ -1,8 +1,11 @@
 use crate::{SOON, soon};
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     time::timeout,
 };
 
@@ -16,6 +19,16 @@ impl Wire {
     /// Connects.
     pub async fn connect(addr: SocketAddr) -> Self {
         let socket = soon(TcpStream::connect(addr)).await.unwrap();
+        socket.set_nodelay(true).unwrap();
+        let read = Vec::new();
+        Self { socket, read }
+    }
+
+    /// Connects from an address of this machine.
+    pub async fn connect_from(client: IpAddr, addr: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::new(client, 0)).unwrap();
+        let socket = soon(socket.connect(addr)).await.unwrap();
         socket.set_nodelay(true).unwrap();
         let read = Vec::new();
         Self { socket, read }
