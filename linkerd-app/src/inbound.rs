@@ -17,6 +17,7 @@ mod gateway_name;
 mod handshakes;
 mod http;
 mod opaque;
+mod peers;
 mod policy;
 mod profiles;
 mod proxy_protocol;
@@ -30,6 +31,7 @@ mod tunnel;
 
 pub use context::Context;
 pub use handshakes::Handshakes;
+pub use peers::Peers;
 pub use policy::{Admission, PolicyContext, PortPolicy};
 pub use profiles::InboundProfiles;
 pub use server_names::ServerNames;
@@ -97,7 +99,12 @@ impl Inbound {
     pub async fn sweep(self: Rc<Self>) {
         let idle = self.ctx.config.inbound.discovery_idle;
         let profiles = self.ctx.profiles.sweep();
-        tokio::join!(self.applications.sweep(idle), profiles);
+        let peers = async {
+            if let Some(mesh) = &self.ctx.mesh {
+                self.ctx.peers.watch(mesh.server().credentials()).await;
+            }
+        };
+        tokio::join!(self.applications.sweep(idle), profiles, peers);
     }
 
     /// The inbound side in `/state`.
@@ -108,6 +115,7 @@ impl Inbound {
             "future_bytes": { "connection": self.connection_bytes.get() },
             "half_sent": self.ctx.half_sent.inspect(),
             "handshakes": self.ctx.handshakes.inspect(),
+            "peers": self.ctx.peers.inspect(),
             "http1_pools": self.ctx.http1.inspect(),
             "server_names": self.ctx.server_names.inspect(),
             "profiles": self.ctx.profiles.inspect(),
@@ -211,7 +219,7 @@ impl Inbound {
                 let scan = is_searched.then(|| RequestScan::new(FirstServerBytes::EndSearch));
                 let relayed = self.opaque(&mut io, server, scan, &application, client.addr, tls);
                 // Boxed: few connections are opaque.
-                match Box::pin(relayed).await? {
+                match Box::pin(client.listener.until_part_cut_off(relayed)).await?? {
                     Ok(()) => return Ok(()),
                     Err(found) => Self::replayed(&mut io, found)?,
                 }
@@ -223,7 +231,9 @@ impl Inbound {
             Detected::Http1 | Detected::Opaque => Version::HTTP_11,
         };
         // 5. The application.
-        http::served(http::serve(&self.ctx, io, client, version, application).await)
+        let listener = client.listener.clone();
+        let served = http::serve(&self.ctx, io, client, version, application);
+        http::served(listener.until_part_cut_off(served).await?)
     }
 
     /// Whether a connection is for the proxy's own port, which is for other proxies.

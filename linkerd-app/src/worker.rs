@@ -144,6 +144,7 @@ impl Worker {
                 failures: failures.clone(),
                 handshakes: inbound::Handshakes::default(),
                 server_names: inbound::ServerNames::default(),
+                peers: inbound::Peers::default(),
                 http1: Http1Pools::bound(self.config.inbound.pool),
             }),
             gateway,

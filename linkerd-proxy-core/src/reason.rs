@@ -205,6 +205,8 @@ pub enum Reason {
     TlsDetectionTimeout,
     /// The handshake with a client failed.
     ClientTlsFailed,
+    /// The certificate of a client leads to no trust anchor any more.
+    ClientUntrusted,
     /// Too many handshakes have begun and not ended.
     HandshakeLimit,
     /// A client connected to the proxy's own port without an identity of the mesh.

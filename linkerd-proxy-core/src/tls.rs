@@ -8,6 +8,7 @@ mod client_hello;
 mod credentials;
 mod identity;
 mod key;
+mod peer_trust;
 mod probe;
 mod provider;
 mod publisher;
@@ -31,6 +32,7 @@ pub use client_hello::{ClientHello, FirstBytes, NoClientHello, read_client_hello
 pub use credentials::{Credentials, CredentialsIssuer, InvalidCredentials, LocalIdentity};
 pub use identity::{Identity, InvalidIdentity, is_dns_name};
 pub use key::{InvalidKey, KeyAndRequest, TlsKey};
+pub use peer_trust::{PeerChain, PeerTrust};
 pub use probe::{ProbeError, ServerProbe};
 pub use publisher::{AnchorsChange, CredentialsPublisher, CredentialsWatch, PresentCredentials};
 pub use refresh::RefreshBounds;

@@ -1,7 +1,7 @@
 //! The parts that all stages of a worker's inbound side share.
 
 use super::{
-    handshakes::Handshakes, policy::PolicyContext, profiles::InboundProfiles,
+    handshakes::Handshakes, peers::Peers, policy::PolicyContext, profiles::InboundProfiles,
     server_names::ServerNames,
 };
 use crate::{
@@ -48,6 +48,8 @@ pub struct Context {
     pub handshakes: Handshakes,
     /// Labels of server names that clients choose.
     pub server_names: ServerNames,
+    /// Clients with a certificate, and the trust in it.
+    pub peers: Peers,
     /// The last failures of the worker; both directions share them.
     pub failures: Rc<FailureLog>,
     /// Bounds and upkeep of this side's HTTP/1 pools.

@@ -96,8 +96,9 @@ impl Gateway {
             ));
         let settings = self.ctx.server_settings(&client);
         let drain = client.listener.drain().watch();
+        let listener = client.listener.clone();
         let served = server::serve(io, client, version, connection, stack, settings, drain);
-        http::served(served.await)
+        http::served(listener.until_part_cut_off(served).await?)
     }
 
     /// Relays a connection that is not HTTP, for as long as the policy lets the client in.
@@ -114,7 +115,7 @@ impl Gateway {
         let mut revoked = Box::pin(policy.revoked(client.addr, &client.tls));
         let relayed = async { targets.get(target).await?.relay(io).await };
         let end = tokio::select! {
-            relayed = relayed => relayed?,
+            relayed = client.listener.until_part_cut_off(relayed) => relayed??,
             error = &mut revoked => return Err(error),
         };
         if end == RelayEnd::BrokenOff {

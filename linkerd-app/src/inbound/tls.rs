@@ -17,8 +17,8 @@ use linkerd_proxy_core::{
     Error, Reason,
     metrics::Labels,
     tls::{
-        ClientHello, FirstBytes, MeshServer, NoClientHello, SessionProtocol, Terminated, TlsStatus,
-        TransportHeader, read_client_hello,
+        ClientHello, FirstBytes, MeshServer, NoClientHello, PeerChain, SessionProtocol, Terminated,
+        TlsStatus, TransportHeader, read_client_hello,
     },
     transport::{ClientInfo, Detected, Duplex, TransportStream},
 };
@@ -27,7 +27,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     pin::pin,
     rc::Rc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::time::Instant;
 
@@ -96,7 +96,7 @@ pub async fn secure(
             let source = client.addr.ip();
             let terminated = terminate(ctx, server, hello, (stream, source), false).await?;
             Ok(SecuredConnection {
-                client: with_tls(&client, terminated.status),
+                client: meshed(ctx, server, &client, terminated.status, terminated.peer),
                 stream: terminated.stream,
                 read: Bytes::new(),
                 destination,
@@ -202,7 +202,7 @@ pub async fn secure_direct(
         return Err(Error::new(Reason::Loop).detail(detail));
     }
     Ok(SecuredConnection {
-        client: with_tls(&client, terminated.status),
+        client: meshed(ctx, server, &client, terminated.status, terminated.peer),
         stream: terminated.stream,
         read,
         destination,
@@ -273,6 +273,28 @@ async fn in_time<T>(
         Ok(result) => result,
         Err(_) => Err(Error::new(late).detail(format!("timed out after {timeout:?}"))),
     }
+}
+
+/// The client of a connection whose TLS was terminated. Its context ends with the trust in its certificates.
+fn meshed(
+    ctx: &Context,
+    server: &MeshServer,
+    client: &ClientInfo,
+    tls: TlsStatus,
+    peer: Option<PeerChain>,
+) -> Rc<ClientInfo> {
+    let listener = match peer {
+        Some(peer) => {
+            let credentials = server.credentials();
+            ctx.peers.join(client, peer, credentials, SystemTime::now())
+        }
+        None => client.listener.clone(),
+    };
+    Rc::new(ClientInfo {
+        tls,
+        listener,
+        ..client.clone()
+    })
 }
 
 fn with_tls(client: &ClientInfo, tls: TlsStatus) -> Rc<ClientInfo> {

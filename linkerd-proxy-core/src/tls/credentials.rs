@@ -12,7 +12,7 @@ use rustls::{
     client::{Resumption, WantsClientCert, danger::ServerCertVerifier},
     crypto::aws_lc_rs::Ticketer,
     pki_types::{CertificateDer, UnixTime},
-    server::{ProducesTickets, WebPkiClientVerifier},
+    server::{ProducesTickets, WebPkiClientVerifier, danger::ClientCertVerifier},
     sign::{CertifiedKey, SingleCertAndKey},
     version::TLS13,
 };
@@ -54,6 +54,9 @@ pub struct Credentials {
     server: Arc<ServerConfig>,
     /// Connections from clients that must agree on a transport header.
     server_with_header: Arc<ServerConfig>,
+    /// Verifies the certificates of clients.
+    clients: Arc<dyn ClientCertVerifier>,
+    anchors: TrustAnchors,
 }
 
 /// A certificate that cannot be used.
@@ -186,6 +189,8 @@ impl CredentialsIssuer {
             client_with_header: client_with_header.into(),
             server: server()?.into(),
             server_with_header: server_with_header.into(),
+            clients,
+            anchors: self.anchors.clone(),
         })
     }
 }
@@ -197,6 +202,16 @@ impl Credentials {
             true => &self.client_with_header,
             false => &self.client,
         }
+    }
+
+    /// Verifies the certificates of clients.
+    pub(super) fn clients(&self) -> &Arc<dyn ClientCertVerifier> {
+        &self.clients
+    }
+
+    /// Whether these credentials have the trust anchors of `other`, not only equal ones.
+    pub(super) fn trusts_like(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.anchors.roots, &other.anchors.roots)
     }
 
     /// TLS with clients.

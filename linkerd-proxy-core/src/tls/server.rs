@@ -4,8 +4,8 @@
 //! - **Fails as** `NoCertificate`, `ClientTlsFailed`.
 
 use super::{
-    CertificateDetails, ClientHello, CredentialsWatch, Identity, LocalIdentity, TlsStatus,
-    publisher::first_credentials, stream::EncryptedStream,
+    CertificateDetails, ClientHello, CredentialsWatch, Identity, LocalIdentity, PeerChain,
+    TlsStatus, publisher::first_credentials, stream::EncryptedStream,
 };
 use crate::{Error, Reason, transport::TransportStream};
 use rustls::pki_types::CertificateDer;
@@ -26,6 +26,8 @@ pub struct Terminated {
     pub stream: TransportStream,
     /// The client's identity, in a status.
     pub status: TlsStatus,
+    /// The client's certificates, if it has shown any.
+    pub peer: Option<PeerChain>,
     /// Whether a transport header follows, as was agreed in the handshake.
     pub has_header: bool,
 }
@@ -44,6 +46,11 @@ impl MeshServer {
     /// Waits until there is a certificate to show. Cancel safe. Fails as `NoCertificate` if there never will be.
     pub async fn certified(&self) -> Result<(), Error> {
         first_credentials(&self.credentials).await.map(drop)
+    }
+
+    /// The credentials, as they change.
+    pub fn credentials(&self) -> &CredentialsWatch {
+        &self.credentials
     }
 
     /// Whether a client asks for this proxy; otherwise its TLS is passed through.
@@ -69,6 +76,7 @@ impl MeshServer {
         Ok(Terminated {
             has_header: session.alpn_protocol().is_some(),
             status: TlsStatus::Meshed(identity),
+            peer: PeerChain::new(session.peer_certificates().unwrap_or_default()),
             stream: TransportStream::other(EncryptedStream(stream.into())),
         })
     }

@@ -4,7 +4,7 @@ use super::{Duplex, open_connections::OpenConnections};
 use crate::{Reason, drain};
 use std::{
     cell::{Cell, RefCell},
-    rc::Rc,
+    rc::{Rc, Weak},
     task::Waker,
 };
 
@@ -15,6 +15,9 @@ pub struct ListenerContext {
     open: RefCell<OpenConnections>,
     /// The reason for which its connections were cut off.
     cut_off: Cell<Option<Reason>>,
+    /// Contexts of some of the connections. Dropped ones are removed when another is added.
+    parts: RefCell<Vec<Weak<ListenerContext>>>,
+    is_part: bool,
     /// Held while there are connections: they are counted on their own thread, and one hold for all of them is taken on the
     /// drain, which threads share.
     hold: RefCell<Option<drain::Watch>>,
@@ -29,14 +32,40 @@ pub struct ConnectionGuard {
 }
 
 impl ListenerContext {
+    /// A context for some connections of this listener, such as those of one peer, which `Signal` ends before the others. It is cut off
+    /// with the listener, and its guards delay the listener's drain.
+    pub fn part(self: &Rc<Self>) -> (drain::Signal, Rc<Self>) {
+        let (signal, drain) = self.drain.child();
+        let part = Rc::new(Self {
+            is_part: true,
+            cut_off: self.cut_off.clone(),
+            ..Self::of(drain)
+        });
+        let mut parts = self.parts.borrow_mut();
+        parts.retain(|part| part.strong_count() > 0);
+        parts.push(Rc::downgrade(&part));
+        (signal, part)
+    }
+
     /// The context of a listener without connections.
     pub fn new(drain: drain::Handle) -> Rc<Self> {
-        Rc::new(Self {
+        Rc::new(Self::of(drain))
+    }
+
+    fn of(drain: drain::Handle) -> Self {
+        Self {
             drain,
             open: RefCell::default(),
             cut_off: Cell::new(None),
+            parts: RefCell::default(),
+            is_part: false,
             hold: RefCell::new(None),
-        })
+        }
+    }
+
+    /// Whether this is the context of some connections of a listener.
+    pub(super) fn is_part(&self) -> bool {
+        self.is_part
     }
 
     /// Counts a connection. Another guard may count the same connection, such as one that becomes a tunnel.
@@ -61,6 +90,11 @@ impl ListenerContext {
     pub fn cut_off(&self, reason: Reason) {
         self.cut_off.set(Some(reason));
         self.open.borrow().cut_off();
+        let parts = self.parts.borrow();
+        let parts: Vec<_> = parts.iter().filter_map(Weak::upgrade).collect();
+        for part in parts {
+            part.cut_off(reason);
+        }
     }
 
     /// The reason for which the connections were cut off, if they were.
@@ -111,6 +145,30 @@ impl Drop for ConnectionGuard {
 mod tests {
     use super::*;
     use tokio_test::{assert_pending, assert_ready, task};
+
+    #[tokio::test]
+    async fn a_part_ends_alone_or_with_its_listener() {
+        let (signal, drain) = drain::channel();
+        let listener = ListenerContext::new(drain);
+        let (part_signal, part) = listener.part();
+        let (other_signal, other) = listener.part();
+        let guard = other.connection();
+        part_signal.signal();
+        part.cut_off(Reason::ClientUntrusted);
+        assert!(part.drain().is_draining());
+        assert!(!listener.drain().is_draining() && !other.drain().is_draining());
+        assert_eq!(
+            (listener.cut_off_reason(), other.cut_off_reason()),
+            (None, None)
+        );
+        let mut drained = task::spawn(signal.drain());
+        assert_pending!(drained.poll());
+        assert!(other.drain().is_draining());
+        listener.cut_off(Reason::ShutdownDeadline);
+        assert_eq!(other.cut_off_reason(), Some(Reason::ShutdownDeadline));
+        drop((guard, other_signal));
+        assert_ready!(drained.poll());
+    }
 
     #[tokio::test]
     async fn a_listener_drains_until_its_last_connection_has_ended() {

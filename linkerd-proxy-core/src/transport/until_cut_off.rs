@@ -1,23 +1,24 @@
 //! Connections that end at the latest when their listener cuts them off.
 
-use super::ConnectionGuard;
+use super::{ConnectionGuard, ListenerContext};
 use crate::Error;
 use pin_project_lite::pin_project;
 use std::{
     pin::Pin,
+    rc::Rc,
     task::{Context, Poll},
 };
 
 pin_project! {
     /// The future of a connection, dropped when its listener cuts it off.
     ///
-    /// - **Fails as** the reason of the cut: `ListenerRemoved`, `ShutdownDeadline`.
+    /// - **Fails as** the reason of the cut: `ListenerRemoved`, `ShutdownDeadline`, `ClientUntrusted`.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless they are polled"]
     pub struct UntilCutOff<F> {
         #[pin]
         connection: F,
-        guard: ConnectionGuard,
+        guard: Option<ConnectionGuard>,
         is_watched: bool,
     }
 }
@@ -28,7 +29,19 @@ impl ConnectionGuard {
     pub fn until_cut_off<F: Future>(self, connection: F) -> UntilCutOff<F> {
         UntilCutOff {
             connection,
-            guard: self,
+            guard: Some(self),
+            is_watched: false,
+        }
+    }
+}
+
+impl ListenerContext {
+    /// Runs a connection until it ends, or until this part of the listener cuts it off. The listener itself counts its connections, and
+    /// cuts them off, where they are accepted.
+    pub fn until_part_cut_off<F: Future>(self: &Rc<Self>, connection: F) -> UntilCutOff<F> {
+        UntilCutOff {
+            connection,
+            guard: self.is_part().then(|| self.connection()),
             is_watched: false,
         }
     }
@@ -39,12 +52,15 @@ impl<F: Future> Future for UntilCutOff<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        if let Some(reason) = this.guard.cut_off_reason() {
+        let Some(guard) = this.guard else {
+            return this.connection.poll(cx).map(Ok);
+        };
+        if let Some(reason) = guard.cut_off_reason() {
             return Poll::Ready(Err(reason.into()));
         }
         let polled = this.connection.poll(cx);
         if polled.is_pending() && !*this.is_watched {
-            this.guard.watched_by(cx.waker());
+            guard.watched_by(cx.waker());
             *this.is_watched = true;
         }
         polled.map(Ok)

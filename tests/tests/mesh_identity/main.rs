@@ -8,3 +8,4 @@ mod crowds;
 mod first;
 mod rotation;
 mod spire;
+mod untrusted;

@@ -4,7 +4,9 @@ use crate::{
     crowd, provoke,
     seen::{Seen, unanswered},
 };
-use linkerd_control::{Authorization, Endpoint, EndpointSet, Policy, RateLimit, ServerPolicy};
+use linkerd_control::{
+    Authority, Authorization, Endpoint, EndpointSet, Policy, RateLimit, ServerPolicy,
+};
 use linkerd_tests::{
     Builder, Meshed, Proxy, SOON, Server, Wire, client_hello, eventually, get, identity,
     real_client_hello,
@@ -72,6 +74,22 @@ provoke! {
         let hello = client_hello(&identity("api"));
         let brief = |api: Builder| api.env("LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT", "200ms");
         inbound(brief, &hello[..20], reason).await
+    };
+    client_untrusted => async |reason: &'static str| {
+        let server = Server::start(|_| std::future::pending()).await;
+        let logs = |proxy: Builder| proxy.env("LINKERD2_PROXY_LOG", "warn,linkerd=debug");
+        let mesh = Meshed::start_with_anchors_file(|web| web, logs).await;
+        mesh.serve_api(server.addr(), |endpoint| endpoint);
+        let mut client = mesh.http1().await;
+        let request = tokio::spawn(async move { client.get("http://api/").await });
+        eventually(SOON, "the request arrives", || async {
+            (server.in_flight() == 1).then_some(())
+        })
+        .await;
+        mesh.trust(&[&Authority::generate("new").unwrap()]);
+        let seen = unanswered(&mesh.api, reason).await;
+        request.abort();
+        seen
     };
     handshake_limit => async |reason: &'static str| {
         let (mesh, _server) = mesh(|api| api).await;

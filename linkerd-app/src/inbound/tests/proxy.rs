@@ -6,7 +6,7 @@ use crate::{
     control::default_policies,
     dialers::Dialers,
     identity,
-    inbound::{Context, Handshakes, Inbound, InboundProfiles, PolicyContext, ServerNames},
+    inbound::{Context, Handshakes, Inbound, InboundProfiles, Peers, PolicyContext, ServerNames},
     server::InFlightLimit,
     testing::{STREAM_BUFFER, TestClient, TestMetrics, TestNetwork, TestWire, config},
 };
@@ -66,6 +66,7 @@ impl TestProxy {
             }),
             handshakes: Handshakes::default(),
             server_names: ServerNames::default(),
+            peers: Peers::default(),
             policies: Rc::new(PolicyContext {
                 families: metrics.families.clone(),
                 server_policies: ServerPolicies::new(

@@ -67,6 +67,39 @@ async fn an_anchor_that_is_removed_ends_the_resumption_of_its_sessions() {
 }
 
 #[tokio::test]
+async fn a_peer_is_verified_again_when_anchors_change_or_a_certificate_ends() {
+    let mut mesh = TwoAuthorities::trusted_by_both();
+    let now = SystemTime::now();
+    let (_, server) = connect(&mesh.web.client(API), &mesh.api.server(), false).await;
+    let peer = server.unwrap().peer.unwrap();
+    let mut trust = PeerTrust::new(peer.clone(), &mesh.api.credentials, now).unwrap();
+    assert!(!trust.is_due(&mesh.api.credentials, now));
+
+    // Another certificate of this proxy changes nothing.
+    let (key, chain) = mesh.new.certified(API, now, HOUR);
+    mesh.api.publisher.certify(&key, chain, now).unwrap();
+    assert!(!trust.is_due(&mesh.api.credentials, now));
+
+    let later = now + HOUR + Duration::from_secs(1);
+    assert!(trust.is_due(&mesh.api.credentials, later));
+    let problem = trust.verify(&mesh.api.credentials, later).unwrap_err();
+    assert!(problem.contains("expired"), "{problem}");
+
+    // Anchors that still have the client's authority.
+    let more = mesh.old.anchors.and(&Authority::new().anchors);
+    mesh.api.trust(&more.and(&mesh.new.anchors));
+    assert!(trust.is_due(&mesh.api.credentials, now));
+    trust.verify(&mesh.api.credentials, now).unwrap();
+    assert!(!trust.is_due(&mesh.api.credentials, now));
+
+    let own = mesh.new.anchors.clone();
+    mesh.api.trust(&own);
+    assert!(trust.is_due(&mesh.api.credentials, now));
+    let problem = trust.verify(&mesh.api.credentials, now).unwrap_err();
+    assert!(problem.contains("UnknownIssuer"), "{problem}");
+}
+
+#[tokio::test]
 async fn anchors_that_are_not_new_change_nothing() {
     let mut mesh = TwoAuthorities::trusted_by_both();
     let turned = mesh.new.anchors.and(&mesh.old.anchors);
