@@ -9,6 +9,9 @@ pub const HTTP1_MAX_HEADERS: usize = 100;
 /// one that is lost and sent again.
 pub const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The time for exchanges over a connection whose peer is trusted no more. Requests take less, and streams begin anew.
+pub const UNTRUSTED_GRACE: Duration = Duration::from_secs(5);
+
 /// Bytes of an HTTP/1 head. hyper's default and the incumbent's: users have heads of hundreds of kilobytes, and buffers
 /// grow only as far as a head needs.
 pub const HTTP1_MAX_BUFFER: usize = 8192 + 4096 * HTTP1_MAX_HEADERS;

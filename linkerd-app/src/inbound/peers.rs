@@ -11,7 +11,7 @@
 //! - **Fails as** `ClientUntrusted`.
 
 use linkerd_proxy_core::{
-    Reason, drain,
+    Reason, drain, limits,
     tls::{CredentialsWatch, PeerChain, PeerTrust},
     transport::{ClientInfo, ListenerContext},
 };
@@ -183,7 +183,7 @@ impl Peer {
 const SPREAD: Duration = Duration::from_secs(5);
 
 /// The time for exchanges and relays of a client that is trusted no more.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = limits::UNTRUSTED_GRACE;
 
 /// The time between two checks.
 const EVERY: Duration = Duration::from_secs(1);

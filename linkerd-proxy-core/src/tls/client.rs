@@ -4,12 +4,16 @@
 //! - **Fails as** `NoCertificate`, `TlsFailed`, `IdentityMismatch`.
 
 use super::{
-    CertificateDetails, CredentialsWatch, Identity, TransportHeader,
+    CertificateDetails, CredentialsWatch, EndpointTrust, Identity, PeerChain, TransportHeader,
     credentials::names,
     publisher::{PresentCredentials, first_credentials},
     stream::EncryptedStream,
 };
-use crate::{Error, Reason, endpoint::ServerTls, transport::TransportStream};
+use crate::{
+    Error, Reason,
+    endpoint::ServerTls,
+    transport::{Duplex, TransportStream},
+};
 use rustls::{
     ClientConfig,
     pki_types::{CertificateDer, ServerName},
@@ -74,16 +78,23 @@ impl MeshClient {
     /// Encrypts a connection. Cancel safe, as the connection is dropped with the future.
     pub async fn encrypt(&self, stream: TransportStream) -> Result<TransportStream, Error> {
         let connecting = TlsConnector::from(self.config().await?);
+        let socket = stream.peek().map(|peek| peek.downgrade());
         let connecting = connecting.connect(self.server_name.clone(), stream);
         let mut stream = connecting.await.map_err(|error| self.failed(error))?;
         let session = stream.get_ref().1;
-        self.verify_identity(session.peer_certificates().unwrap_or_default())?;
+        let chain = session.peer_certificates().unwrap_or_default();
+        self.verify_identity(chain)?;
+        let now = SystemTime::now();
+        let trust = PeerChain::new(chain)
+            .and_then(|chain| EndpointTrust::new(chain, &self.credentials, now, socket));
         let agreed = session.alpn_protocol().is_some();
         if let Some(header) = self.header.as_ref().filter(|_| agreed) {
             let sent = stream.write_all(&header.encode()).await;
             sent.map_err(|error| self.failed(error))?;
         }
-        Ok(TransportStream::other(EncryptedStream(stream.into())))
+        Ok(TransportStream::other(EncryptedStream::of_endpoint(
+            stream, trust,
+        )))
     }
 
     /// The configuration with the certificate of this proxy, once there is one; or without it, if none is needed.

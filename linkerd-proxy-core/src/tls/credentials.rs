@@ -11,12 +11,16 @@ use rustls::{
     ClientConfig, ConfigBuilder, ServerConfig,
     client::{Resumption, WantsClientCert, danger::ServerCertVerifier},
     crypto::aws_lc_rs::Ticketer,
-    pki_types::{CertificateDer, UnixTime},
+    pki_types::{CertificateDer, ServerName, UnixTime},
     server::{ProducesTickets, WebPkiClientVerifier, danger::ClientCertVerifier},
     sign::{CertifiedKey, SingleCertAndKey},
     version::TLS13,
 };
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+    time::SystemTime,
+};
 
 /// The names of this proxy in the mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +60,8 @@ pub struct Credentials {
     server_with_header: Arc<ServerConfig>,
     /// Verifies the certificates of clients.
     clients: Arc<dyn ClientCertVerifier>,
+    /// Verifies those of servers, except for their names.
+    servers: Arc<AnchoredServer>,
     anchors: TrustAnchors,
 }
 
@@ -141,7 +147,7 @@ impl CredentialsIssuer {
         }
         let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH);
         let unix_now = UnixTime::since_unix_epoch(since_epoch.unwrap_or_default());
-        let server_name = rustls::pki_types::ServerName::try_from(self.local.server_name.as_ref());
+        let server_name = ServerName::try_from(self.local.server_name.as_ref());
         let server_name = server_name.map_err(|error| rustls::Error::General(error.to_string()))?;
         let verifier = self.verifier();
         verifier.verify_server_cert(leaf, intermediates, &server_name, &[], unix_now)?;
@@ -190,6 +196,7 @@ impl CredentialsIssuer {
             server: server()?.into(),
             server_with_header: server_with_header.into(),
             clients,
+            servers: verifier,
             anchors: self.anchors.clone(),
         })
     }
@@ -207,6 +214,20 @@ impl Credentials {
     /// Verifies the certificates of clients.
     pub(super) fn clients(&self) -> &Arc<dyn ClientCertVerifier> {
         &self.clients
+    }
+
+    /// Verifies the certificates of a server, except for its name.
+    pub(super) fn verify_server(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), rustls::Error> {
+        let unnamed = ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let verified = self
+            .servers
+            .verify_server_cert(leaf, intermediates, &unnamed, &[], now);
+        verified.map(drop)
     }
 
     /// Whether these credentials have the trust anchors of `other`, not only equal ones.

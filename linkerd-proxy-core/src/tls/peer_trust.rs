@@ -8,20 +8,28 @@ use std::{
     time::SystemTime,
 };
 
-/// The certificates of a client that were verified in a handshake. Equal if they are the same certificates.
+/// The certificates of a peer that were verified in a handshake. Equal if they are the same certificates.
 #[derive(Clone, Debug)]
 pub struct PeerChain {
     chain: Arc<[CertificateDer<'static>]>,
 }
 
-/// Whether the certificates of a client are trusted, as anchors and time change.
+/// Whether the certificates of a peer are trusted, as anchors and time change.
 #[derive(Debug)]
 pub struct PeerTrust {
     peer: PeerChain,
+    role: PeerRole,
     /// The credentials by which they were verified.
     verified_by: Arc<Credentials>,
     /// The first end of a certificate after the last verification.
     valid_until: SystemTime,
+}
+
+/// The peer's part in the handshake, for which its certificate must be made.
+#[derive(Clone, Copy, Debug)]
+enum PeerRole {
+    Client,
+    Server,
 }
 
 impl PeerChain {
@@ -59,13 +67,37 @@ impl Hash for PeerChain {
 }
 
 impl PeerTrust {
-    /// The trust in a peer whose handshake was verified at `now` by the present credentials; `None` if there are none.
+    /// The trust in a client whose handshake was verified at `now` by the present credentials; `None` if there are none.
     pub fn new(peer: PeerChain, credentials: &CredentialsWatch, now: SystemTime) -> Option<Self> {
+        Self::in_role(peer, PeerRole::Client, credentials, now)
+    }
+
+    /// The trust in a server.
+    pub(super) fn of_server(
+        peer: PeerChain,
+        credentials: &CredentialsWatch,
+        now: SystemTime,
+    ) -> Option<Self> {
+        Self::in_role(peer, PeerRole::Server, credentials, now)
+    }
+
+    fn in_role(
+        peer: PeerChain,
+        role: PeerRole,
+        credentials: &CredentialsWatch,
+        now: SystemTime,
+    ) -> Option<Self> {
         Some(Self {
             valid_until: peer.next_end(now),
             verified_by: credentials.borrow().credentials.clone()?,
             peer,
+            role,
         })
+    }
+
+    /// The first end of a certificate after the last verification.
+    pub(super) fn valid_until(&self) -> SystemTime {
+        self.valid_until
     }
 
     /// Whether the certificates have to be verified again: the anchors have changed, or one of the certificates has ended.
@@ -91,9 +123,14 @@ impl PeerTrust {
             .chain
             .split_first()
             .ok_or_else(|| "there is no certificate".to_owned())?;
-        let verified = present
-            .clients()
-            .verify_client_cert(leaf, intermediates, unix_now);
+        let verified = match self.role {
+            PeerRole::Client => {
+                let verifier = present.clients();
+                let verified = verifier.verify_client_cert(leaf, intermediates, unix_now);
+                verified.map(drop)
+            }
+            PeerRole::Server => present.verify_server(leaf, intermediates, unix_now),
+        };
         verified.map_err(|error| error.to_string())?;
         self.valid_until = self.peer.next_end(now);
         self.verified_by = present;

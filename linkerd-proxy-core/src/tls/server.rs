@@ -77,7 +77,7 @@ impl MeshServer {
             has_header: session.alpn_protocol().is_some(),
             status: TlsStatus::Meshed(identity),
             peer: PeerChain::new(session.peer_certificates().unwrap_or_default()),
-            stream: TransportStream::other(EncryptedStream(stream.into())),
+            stream: TransportStream::other(EncryptedStream::of_client(stream)),
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Streams that the proxy encrypts.
 
+use super::EndpointTrust;
 use crate::transport::{Duplex, TransportStream};
 use std::{
     io::{self, IoSlice},
@@ -10,7 +11,32 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A stream that the proxy encrypts, as client or as server.
 #[derive(Debug)]
-pub(super) struct EncryptedStream(pub(super) tokio_rustls::TlsStream<TransportStream>);
+pub(super) struct EncryptedStream {
+    stream: tokio_rustls::TlsStream<TransportStream>,
+    /// The trust in its server, if that is an endpoint.
+    trust: Option<EndpointTrust>,
+}
+
+impl EncryptedStream {
+    /// A connection of a client.
+    pub(super) fn of_client(stream: impl Into<tokio_rustls::TlsStream<TransportStream>>) -> Self {
+        Self {
+            stream: stream.into(),
+            trust: None,
+        }
+    }
+
+    /// A connection to an endpoint.
+    pub(super) fn of_endpoint(
+        stream: impl Into<tokio_rustls::TlsStream<TransportStream>>,
+        trust: Option<EndpointTrust>,
+    ) -> Self {
+        Self {
+            stream: stream.into(),
+            trust,
+        }
+    }
+}
 
 impl AsyncRead for EncryptedStream {
     fn poll_read(
@@ -18,7 +44,7 @@ impl AsyncRead for EncryptedStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
+        Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
@@ -28,7 +54,7 @@ impl AsyncWrite for EncryptedStream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
+        Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
     fn poll_write_vectored(
@@ -36,37 +62,41 @@ impl AsyncWrite for EncryptedStream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(cx, bufs)
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
 impl Duplex for EncryptedStream {
     fn awaits_bytes(&self) -> bool {
-        self.0.get_ref().0.awaits_bytes()
+        self.stream.get_ref().0.awaits_bytes()
     }
 
     /// Received bytes that are not decrypted yet are less than a record: the rest of the record makes the socket readable.
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let (stream, session) = self.0.get_mut();
+        let (stream, session) = self.stream.get_mut();
         match session.wants_read() {
             true => stream.poll_readable(cx),
             false => Poll::Ready(()),
         }
     }
 
+    fn endpoint_trust(&self) -> Option<EndpointTrust> {
+        self.trust.clone()
+    }
+
     fn reset_on_drop(&mut self) {
-        self.0.get_mut().0.reset_on_drop();
+        self.stream.get_mut().0.reset_on_drop();
     }
 }

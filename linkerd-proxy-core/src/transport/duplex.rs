@@ -1,6 +1,7 @@
 //! Connections that may be plain sockets.
 
 use super::{Peek, Pipe};
+use crate::tls::EndpointTrust;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use std::{
@@ -34,6 +35,11 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin {
 
     /// A handle that sees received bytes before the runtime does; `None` if this is not a plain socket.
     fn peek(&self) -> Option<Peek> {
+        None
+    }
+
+    /// The trust in the endpoint at the other end, if the connection is encrypted for it.
+    fn endpoint_trust(&self) -> Option<EndpointTrust> {
         None
     }
 

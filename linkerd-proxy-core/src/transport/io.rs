@@ -1,6 +1,7 @@
 //! Counted streams, whose read bytes can be put back.
 
 use super::{Activity, Duplex, Peek, Pipe, TransportSeries};
+use crate::tls::EndpointTrust;
 use bytes::{Buf, Bytes};
 use std::{
     io,
@@ -221,6 +222,10 @@ impl<S: Duplex> Duplex for CountedStream<S> {
 
     fn peek(&self) -> Option<Peek> {
         self.stream.peek()
+    }
+
+    fn endpoint_trust(&self) -> Option<EndpointTrust> {
+        self.stream.endpoint_trust()
     }
 
     fn reset_on_drop(&mut self) {

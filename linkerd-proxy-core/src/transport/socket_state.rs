@@ -203,6 +203,15 @@ impl Peek {
 pub struct SocketRef(Weak<SocketState>);
 
 impl SocketRef {
+    /// Shuts the connection down in both directions, if it is open: its task reads the end.
+    pub fn shut_down(&self) {
+        if let Some(state) = self.0.upgrade()
+            && let Err(error) = shutdown(&state.stream, Shutdown::Both)
+        {
+            tracing::debug!(%error, "a socket was not shut down");
+        }
+    }
+
     /// Makes the socket end with a reset when it is dropped.
     pub fn reset_on_drop(&self) {
         let Some(socket) = self.0.upgrade() else {

@@ -1,6 +1,7 @@
 //! Streams of clients and to endpoints: sockets, streams within the process, and tunnels through either.
 
 use super::{CountedStream, Duplex, Peek, Pipe, Socket};
+use crate::tls::EndpointTrust;
 use std::{
     fmt::Debug,
     io::{self, IoSlice},
@@ -150,6 +151,13 @@ impl Duplex for TransportStream {
         match self {
             Self::Socket(socket) => socket.peek(),
             Self::Other(stream) => stream.peek(),
+        }
+    }
+
+    fn endpoint_trust(&self) -> Option<EndpointTrust> {
+        match self {
+            Self::Socket(_) => None,
+            Self::Other(stream) => stream.endpoint_trust(),
         }
     }
 

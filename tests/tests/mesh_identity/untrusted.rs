@@ -1,8 +1,10 @@
 //! Clients of the mesh that are connected, and trusted no more.
 
 use http_body_util::BodyExt;
-use linkerd_control::{Authority, Policy};
-use linkerd_tests::{Load, Meshed, Proxy, SOON, Server, Wire, eventually, from_channel, get};
+use linkerd_control::{Authority, Endpoint, EndpointSet, Policy};
+use linkerd_tests::{
+    Load, Meshed, Proxy, SOON, Server, Wire, eventually, from_channel, get, identity,
+};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -95,6 +97,74 @@ async fn connections_of_a_client_whose_certificate_has_expired_end() {
     let ended = tokio::time::timeout(SOON, streaming.body_mut().frame()).await;
     assert!(!matches!(ended.unwrap(), Some(Ok(_))));
     until_alone(&mesh.api).await;
+}
+
+/// A proxy of the mesh with its trust anchors in a file of its own.
+async fn with_own_anchors(mesh: &Meshed, file: &std::path::Path) -> Proxy {
+    std::fs::write(file, mesh.authority.trust_anchors()).unwrap();
+    let late = mesh.proxy("late");
+    let late = late.without("LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS");
+    let late = late.env("LINKERD_PROXY_IDENTITY_TRUST_ANCHORS_FILE", file.display());
+    late.start().await
+}
+
+#[tokio::test]
+async fn connections_to_endpoints_of_a_removed_authority_end() {
+    let server = endless().await;
+    let mesh = Meshed::start(|web| web, |api| api).await;
+    mesh.serve_api(server.addr(), |endpoint| endpoint);
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("anchors.pem");
+    let late = with_own_anchors(&mesh, &file).await;
+    let mut streaming = stream(&late).await;
+    let new = Authority::generate("new").unwrap();
+    std::fs::write(&file, new.trust_anchors()).unwrap();
+    let ended = tokio::time::timeout(SOON, streaming.body_mut().frame()).await;
+    assert!(!matches!(ended.unwrap(), Some(Ok(_))));
+    until_alone(&mesh.api).await;
+}
+
+#[tokio::test]
+async fn relays_to_endpoints_of_a_removed_authority_end() {
+    let server = linkerd_tests::Tcp::echo().await;
+    let mesh = Meshed::start(|web| web, |api| api).await;
+    mesh.serve_api(server.addr(), |endpoint| endpoint);
+    let opaque = Policy::balance("api", 80).opaque();
+    mesh.controller.policy("api:80").set(opaque);
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("anchors.pem");
+    let late = with_own_anchors(&mesh, &file).await;
+    let mut wire = Wire::tunnel(late.outbound, "api:80").await;
+    wire.send("hello").await;
+    wire.until(b"hello").await;
+    let new = Authority::generate("new").unwrap();
+    std::fs::write(&file, new.trust_anchors()).unwrap();
+    assert!(wire.closes_within(SOON).await);
+}
+
+#[tokio::test]
+async fn no_request_fails_when_connections_end_with_the_certificates_of_endpoints() {
+    let server = Server::says("hello").await;
+    let mesh = Meshed::start(|web| web, |api| api).await;
+    mesh.serve_api(server.addr(), |endpoint| endpoint);
+    mesh.controller.identity().lifetime(Duration::from_secs(3));
+    let back = mesh.proxy("back").env(MIN_REFRESH, "100ms").start().await;
+    let endpoint = Endpoint::new(server.addr())
+        .identity(identity("back"))
+        .inbound_port(back.inbound.port());
+    let name = "api.default.svc.cluster.local:80";
+    mesh.controller
+        .destination(name)
+        .set(EndpointSet::new([endpoint]));
+    let load = Load::through(&mesh.web, 4, Duration::from_millis(1), "http://api/");
+    let meshed = [("direction", "outbound"), ("peer", "dst"), ("tls", "true")];
+    eventually(2 * SOON, "other connections", || async {
+        let opened = mesh.web.metrics().await.sum("tcp_open_total", &meshed);
+        (opened >= 3.0).then_some(())
+    })
+    .await;
+    load.more(100).await;
+    load.stop().await.assert_clean();
 }
 
 #[tokio::test]

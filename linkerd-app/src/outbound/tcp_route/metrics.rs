@@ -7,7 +7,7 @@ use crate::{
 use linkerd_proxy_core::{
     Error, Reason,
     metrics::{Counter, Family, Labels},
-    transport::{Io, Pipes},
+    transport::{Duplex, Io, Pipes},
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -137,9 +137,22 @@ impl RoutedConnection {
         &mut self.io
     }
 
-    /// Relays a client's connection until both sides have ended.
+    /// Relays a client's connection until both sides have ended, or until the endpoint is trusted no more.
     pub async fn relay(mut self, client: &mut Io, pipes: &Pipes) -> RelayEnd {
-        let end = relay_connection(client, &mut self.io, pipes).await;
+        let end = match self.io.endpoint_trust() {
+            None => relay_connection(client, &mut self.io, pipes).await,
+            // Boxed: connections that are not encrypted would have to reserve its space.
+            Some(trust) => {
+                let lost = Box::pin(async move { trust.lost().await });
+                tokio::select! {
+                    end = relay_connection(client, &mut self.io, pipes) => end,
+                    () = lost => {
+                        tracing::debug!("a relay ends: its endpoint is trusted no more");
+                        RelayEnd::BrokenOff
+                    }
+                }
+            }
+        };
         if let (RelayEnd::BrokenOff, Some(open)) = (end, &mut self.open) {
             open.error = UNEXPECTED;
         }

@@ -16,6 +16,8 @@ use crate::{
     limits,
     reconnect::{Connects, Reconnect, reconnect},
     task::spawn_local,
+    tls::EndpointTrust,
+    transport::Duplex,
 };
 use bytes::Bytes;
 use futures::future::{LocalBoxFuture, ready};
@@ -25,13 +27,13 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::{
     cell::{Cell, RefCell},
-    future::poll_fn,
-    pin::Pin,
+    future::{pending, poll_fn},
+    pin::{Pin, pin},
     rc::{Rc, Weak},
     task::{Context, Poll},
 };
 use stream::{Connection, Stream};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
 use tower_service::Service;
 
 /// Sends requests to one endpoint over HTTP/2. Copies of a client share the connections.
@@ -88,7 +90,7 @@ impl<C: 'static, B: 'static> Http2Client<C, B> {
 impl<C, B, I> Service<HttpRequest<B>> for Http2Client<C, B>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
-    I: AsyncRead + AsyncWrite + Unpin + 'static,
+    I: Duplex + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
 {
     type Response = Response<ResponseBody>;
@@ -186,7 +188,7 @@ impl<C, B> Connections<C, B> {
 impl<C, B, I> Connects for Connections<C, B>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
-    I: AsyncRead + AsyncWrite + Unpin + 'static,
+    I: Duplex + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
 {
     fn reconnect(&self) -> &Reconnect {
@@ -205,13 +207,14 @@ where
 impl<C, B, I> Connections<C, B>
 where
     C: Service<(), Response = I, Error = Error> + Clone + 'static,
-    I: AsyncRead + AsyncWrite + Unpin + 'static,
+    I: Duplex + 'static,
     B: Body<Data = Bytes, Error: Into<crate::BoxError>> + Unpin + 'static,
 {
     async fn dial(self: &Rc<Self>) -> Result<Connection<B>, Error> {
         let mut connect = self.connect.clone();
         poll_fn(|cx| connect.poll_ready(cx)).await?;
         let io = connect.call(()).await?;
+        let trust = io.endpoint_trust();
         let (watch, heard, peer) = Reads::new();
         let (sender, mut connection) = builder(&self.settings)
             .handshake(TokioIo::new(Watched { io, watch }))
@@ -222,16 +225,28 @@ where
         let limit = Rc::new(Cell::new(limit));
         let (seen, client) = (limit.clone(), Rc::downgrade(self));
         let known = peer.clone();
+        let retired = Rc::new(Cell::new(false));
+        let retires = retired.clone();
         spawn_local(async move {
-            let ended = poll_fn(|cx| {
+            let mut running = pin!(poll_fn(|cx| {
                 let polled = Pin::new(&mut connection).poll(cx);
                 let limit = connection.current_max_send_streams();
                 if seen.replace(limit) < limit {
                     changed(&client);
                 }
                 polled
-            })
-            .await;
+            }));
+            let ended = tokio::select! {
+                biased;
+                ended = &mut running => ended,
+                () = lost(trust) => {
+                    // Its streams go on for a while, and the next ones take another connection.
+                    retires.set(true);
+                    changed(&client);
+                    let left = timeout(limits::UNTRUSTED_GRACE, running);
+                    left.await.unwrap_or(Ok(()))
+                }
+            };
             if let Err(error) = ended {
                 tracing::debug!(%error, "endpoint connection ended");
                 if peer.speaks_http1()
@@ -249,9 +264,18 @@ where
             sender,
             known,
             limit,
+            retired,
             windows,
             has_room_again,
         ))
+    }
+}
+
+/// Waits until the endpoint is trusted no more.
+async fn lost(trust: Option<EndpointTrust>) {
+    match trust {
+        Some(trust) => trust.lost().await,
+        None => pending().await,
     }
 }
 

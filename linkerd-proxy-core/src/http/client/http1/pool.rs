@@ -16,6 +16,8 @@ use crate::{
         },
     },
     reconnect::{Connects, Reconnect, reconnect},
+    task::spawn_local,
+    tls::EndpointTrust,
     transport::{self, Duplex, Peek},
 };
 use bytes::Bytes;
@@ -26,7 +28,7 @@ use std::{
     future::poll_fn,
     rc::{Rc, Weak},
     task::Context,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::time::Instant;
 use tower_service::Service;
@@ -58,6 +60,8 @@ pub(super) struct Connection<C, B> {
     idle_round: u32,
     /// Checks the socket for unread bytes.
     peek: Option<Peek>,
+    /// The trust in the endpoint, if the connection is encrypted.
+    trust: Option<EndpointTrust>,
     /// The context of the request that is being sent.
     pub(super) context: Option<RequestContext>,
 }
@@ -125,7 +129,7 @@ impl<C: 'static, B: 'static> Pool<C, B> {
     /// Keeps a connection, idle from now on, for another exchange.
     pub(super) fn put(self: &Rc<Self>, mut connection: Box<Connection<C, B>>, now: Instant) {
         let max_idle = self.entry.settings().max_idle;
-        if max_idle == 0 || !connection.driven.is_open() {
+        if max_idle == 0 || !connection.driven.is_open() || !connection.is_trusted() {
             return;
         }
         let mut idle = self.idle.borrow_mut();
@@ -137,6 +141,13 @@ impl<C: 'static, B: 'static> Pool<C, B> {
         connection.idle_round = transport::round();
         idle.push(connection);
         self.entry.has_warm(self);
+    }
+}
+
+impl<C, B> Connection<C, B> {
+    fn is_trusted(&self) -> bool {
+        let trust = self.trust.as_ref();
+        trust.is_none_or(|trust| trust.holds(SystemTime::now()))
     }
 }
 
@@ -161,7 +172,9 @@ impl<C: 'static, B: 'static> MaintainPool for Pool<C, B> {
         for idle in idle.iter_mut().filter(|idle| idle.idle_since + park <= now) {
             idle.driven.park();
         }
-        idle.retain(|idle| !idle.driven.is_closed() && idle.idle_since + timeout > now);
+        idle.retain(|idle| {
+            !idle.driven.is_closed() && idle.idle_since + timeout > now && idle.is_trusted()
+        });
         let warm = |idle: &Connection<C, B>| idle.driven.may_park();
         let due = |idle: &Connection<C, B>| match warm(idle) {
             true => idle.idle_since + park.min(timeout),
@@ -205,7 +218,11 @@ where
         let mut connect = self.connect.clone();
         poll_fn(|cx| connect.poll_ready(cx)).await?;
         let io = connect.call(()).await?;
-        let peek = io.peek();
+        let (peek, trust) = (io.peek(), io.endpoint_trust());
+        if let Some(trust) = &trust {
+            // An exchange runs in the task of its request, which may take for ever.
+            spawn_local(trust.enforce());
+        }
         let (sender, connection) = attach(io, Some(Open::new(self))).await.map_err(classify)?;
         Ok(Box::new(Connection {
             driven: Driven::new(sender, connection),
@@ -215,6 +232,7 @@ where
             idle_since: Instant::now(),
             idle_round: transport::round(),
             peek,
+            trust,
             context: None,
         }))
     }

@@ -23,6 +23,8 @@ pub(super) struct Connection<B> {
     streams: Cell<usize>,
     /// The peer's limit, as last seen.
     limit: Rc<Cell<usize>>,
+    /// Whether it takes no stream any more: the endpoint is trusted no more.
+    retired: Rc<Cell<bool>>,
     /// Streams with a frame that was not read yet.
     unread: Cell<usize>,
     /// The number of unread streams that can hold all of the connection's window.
@@ -44,6 +46,7 @@ impl<B> Connection<B> {
         sender: SendRequest<Uploading<B>>,
         peer: Rc<Peer>,
         limit: Rc<Cell<usize>>,
+        retired: Rc<Cell<bool>>,
         windows: FlowControl,
         has_room_again: impl Fn() + 'static,
     ) -> Self {
@@ -52,6 +55,7 @@ impl<B> Connection<B> {
             peer,
             streams: Cell::new(0),
             limit,
+            retired,
             unread: Cell::new(0),
             stalled_by: stalled_by(windows),
             has_room_again: Box::new(has_room_again),
@@ -59,7 +63,7 @@ impl<B> Connection<B> {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.sender.is_closed()
+        self.sender.is_closed() || self.retired.get()
     }
 
     /// Whether the connection takes another stream. A stalled connection does so only if it `is_last`: no further connection is
