@@ -10,7 +10,7 @@ mod status;
 mod unready;
 
 pub use failure_accrual::{FailureAccrual, SuccessRate};
-pub use labels::EndpointLabels;
+pub use labels::{EndpointLabels, SetLabels, bounded_label};
 pub use load_penalty::LoadPenalty;
 pub use status::{Capacity, Ejection, EndpointState, EndpointStatus, Outage};
 pub use unready::{EndpointQueue, Unready, UnreadyEndpoint};

@@ -6,12 +6,11 @@ use linkerd_api_proto::{
     net,
 };
 use linkerd_proxy_core::{
-    endpoint::{Endpoint, EndpointLabels, ProtocolHint, ServerTls, ZoneLocality},
+    endpoint::{Endpoint, EndpointLabels, ProtocolHint, ServerTls, SetLabels, ZoneLocality},
     http::{FlowControl, Http2Settings, KeepAlive},
     tls::Identity,
 };
 use std::{
-    collections::HashMap,
     net::{IpAddr, SocketAddr},
     num::NonZeroU16,
 };
@@ -60,7 +59,7 @@ const MAX_WEIGHT: u32 = 10_000_000;
 /// Converts an endpoint that belongs to a set with the labels `set_labels`.
 pub(super) fn endpoint(
     wire: WeightedAddr,
-    set_labels: &HashMap<String, String>,
+    set_labels: &SetLabels,
 ) -> Result<Converted, InvalidEndpoint> {
     let addr = socket_addr(wire.addr.ok_or(InvalidEndpoint::NoAddress)?)?;
     if wire.weight > MAX_WEIGHT {
@@ -87,7 +86,7 @@ pub(super) fn endpoint(
     let endpoint = Endpoint {
         addr,
         weight: wire.weight,
-        labels: labels(set_labels, wire.metric_labels),
+        labels: EndpointLabels::of_set(set_labels, wire.metric_labels),
         protocol_hint,
         opaque_transport_port,
         tls: tls.map(Box::new),
@@ -110,14 +109,6 @@ pub(super) fn socket_addr(wire: net::TcpAddress) -> Result<SocketAddr, InvalidEn
         Ok(port) if port > 0 => Ok(SocketAddr::new(ip, port)),
         _ => Err(InvalidEndpoint::Port(wire.port)),
     }
-}
-
-/// The labels of a set and of the endpoint: the endpoint's labels override those of the set.
-fn labels(set: &HashMap<String, String>, own: HashMap<String, String>) -> EndpointLabels {
-    set.iter()
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .chain(own)
-        .collect()
 }
 
 fn hint(

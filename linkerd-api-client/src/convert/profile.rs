@@ -9,9 +9,9 @@ use budget::retry_budget;
 use ignored::Ignored;
 use linkerd_api_proto::destination::DestinationProfile;
 use linkerd_profiles::{Profile, ProfileTarget, ProfileUpdate};
-use linkerd_proxy_core::Destination;
+use linkerd_proxy_core::{Destination, endpoint::SetLabels};
 use route::Routes;
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 /// Converts the profile of a target with port `port`.
 pub fn profile_update(message: DestinationProfile, port: u16) -> ProfileUpdate {
@@ -23,7 +23,7 @@ pub fn profile_update(message: DestinationProfile, port: u16) -> ProfileUpdate {
             .ok(),
     };
     let endpoint = message.endpoint.and_then(|addr| {
-        endpoint(addr, &HashMap::new())
+        endpoint(addr, &SetLabels::default())
             .map(|converted| Arc::new(converted.endpoint))
             .inspect_err(|error| ignored.add("the endpoint", error))
             .ok()

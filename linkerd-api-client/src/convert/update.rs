@@ -3,16 +3,17 @@
 use super::endpoint::{Converted, endpoint, socket_addr};
 use linkerd_api_proto::destination::{Update, update};
 use linkerd_discover::{EndpointSetChange, EndpointUpdate, IgnoredPart};
-use linkerd_proxy_core::yielding::with_yields;
+use linkerd_proxy_core::{endpoint::SetLabels, yielding::with_yields};
 
 /// The usable part of an update.
 pub fn endpoint_update(update: Update) -> EndpointUpdate {
     let mut ignored = Vec::new();
     let change = match update.update {
         Some(update::Update::Add(set)) => {
+            let labels: SetLabels = set.metric_labels.into_iter().collect();
             let mut endpoints = Vec::with_capacity(set.addrs.len());
             for addr in with_yields(set.addrs) {
-                match endpoint(addr, &set.metric_labels) {
+                match endpoint(addr, &labels) {
                     Ok(Converted {
                         endpoint,
                         ignored: parts,

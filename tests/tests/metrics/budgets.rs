@@ -189,6 +189,27 @@ async fn endpoints_that_are_gone_leave_no_series_and_no_memory() {
     .await;
 }
 
+#[tokio::test]
+async fn endpoints_share_the_labels_of_their_set_and_long_ones_are_cut() {
+    let server = Server::says("hello").await;
+    let mesh = Mesh::start().await;
+    let web = mesh.service("web", [server.addr()]);
+    mesh.get("http://web/").await;
+    let before = mesh.proxy.rss();
+    let others = (0..3_000_u16).map(|n| SocketAddr::from(([127, 2, 0, 1], 10_000 + n)));
+    let endpoints = EndpointSet::new(others.chain([server.addr()]));
+    web.set(endpoints.labels([("team", "x".repeat(50_000))]));
+    let state = eventually(SOON, "the endpoints are known", || async {
+        mesh.get("http://web/").await;
+        let state = mesh.proxy.admin.state().await.to_string();
+        state.contains(":12999").then_some(state)
+    })
+    .await;
+    assert!(state.contains(&"x".repeat(1024)) && !state.contains(&"x".repeat(1025)));
+    let grown = mesh.proxy.rss().saturating_sub(before) >> 20;
+    assert!(grown < 100, "{grown} MB");
+}
+
 /// Addresses of the endpoints that have series.
 fn targets(metrics: &Metrics) -> BTreeSet<String> {
     let samples = metrics.samples().filter(|(_, labels)| {

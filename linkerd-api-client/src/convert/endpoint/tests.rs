@@ -3,6 +3,7 @@ use linkerd_api_proto::destination::{
     AuthorityOverride, Http2ClientParams, http2_client_params, protocol_hint::OpaqueTransport,
     tls_identity,
 };
+use std::collections::HashMap;
 
 fn wire() -> WeightedAddr {
     WeightedAddr {
@@ -13,12 +14,14 @@ fn wire() -> WeightedAddr {
 }
 
 fn converted(wire: WeightedAddr) -> Converted {
-    endpoint(wire, &HashMap::new()).unwrap()
+    endpoint(wire, &SetLabels::default()).unwrap()
 }
 
 #[test]
 fn labels_of_the_endpoint_override_those_of_the_set() {
-    let set = HashMap::from([("zone".into(), "a".into()), ("ns".into(), "default".into())]);
+    let set = [("zone", "a"), ("ns", "default")];
+    let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let set: SetLabels = set.into_iter().collect();
     let mut wire = wire();
     wire.metric_labels = HashMap::from([
         ("zone".into(), "b".into()),
@@ -35,7 +38,7 @@ fn labels_of_the_endpoint_override_those_of_the_set() {
 
 #[test]
 fn what_cannot_be_used_is_refused() {
-    let refused = |wire| endpoint(wire, &HashMap::new()).unwrap_err();
+    let refused = |wire| endpoint(wire, &SetLabels::default()).unwrap_err();
     let addr = SocketAddr::from(([10, 0, 0, 1], 8080));
     assert_eq!(refused(WeightedAddr::default()), InvalidEndpoint::NoAddress);
     let no_ip = net::TcpAddress { ip: None, port: 1 };

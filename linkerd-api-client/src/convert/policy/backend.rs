@@ -9,7 +9,8 @@ use linkerd_api_proto::{outbound as wire_outbound, prost_types};
 use linkerd_profiles::{
     Backend, Dispatcher, Distribution, FailureAccrual, LoadPenalty, PeakEwma, TcpFilter,
 };
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use linkerd_proxy_core::endpoint::SetLabels;
+use std::{sync::Arc, time::Duration};
 
 /// A distribution: the API has a type for each kind of route, all of the same shape.
 pub(super) enum Shape<B> {
@@ -131,7 +132,7 @@ fn backend(wire: Option<wire_outbound::Backend>) -> Result<Backend, InvalidPolic
         // The rest of the policy may be valid, so only this backend fails.
         None => Dispatcher::Fail(format!("backend {meta} has no dispatcher")),
         Some(Kind::Forward(addr)) => {
-            let converted = endpoint(addr, &HashMap::new())?;
+            let converted = endpoint(addr, &SetLabels::default())?;
             Dispatcher::Forward(Arc::new(converted.endpoint))
         }
         Some(Kind::Balancer(balancer)) => balance(balancer)?,

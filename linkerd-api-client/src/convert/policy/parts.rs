@@ -4,7 +4,7 @@ use super::invalid::InvalidPolicy;
 use crate::convert::duration::duration as convert_duration;
 use linkerd_api_proto::{meta as wire_meta, outbound::ExponentialBackoff, prost_types};
 use linkerd_profiles::{HostMatch, Meta, Resource};
-use linkerd_proxy_core::Backoff;
+use linkerd_proxy_core::{Backoff, endpoint::bounded_label};
 use std::{num::NonZeroU16, sync::Arc, time::Duration};
 
 pub(super) fn meta(
@@ -19,7 +19,7 @@ pub(super) fn meta(
             kind: non_empty(resource.kind, "kind")?,
             name: non_empty(resource.name, "name")?,
             namespace: non_empty(resource.namespace, "namespace")?,
-            section: Some(resource.section).filter(|section| !section.is_empty()),
+            section: Some(bounded_label(resource.section)).filter(|section| !section.is_empty()),
             port: u16::try_from(resource.port)
                 .map(NonZeroU16::new)
                 .map_err(|_| InvalidPolicy::Port(resource.port))?,
@@ -36,7 +36,7 @@ fn non_empty(text: String, part: &'static str) -> Result<String, InvalidPolicy> 
     if text.is_empty() {
         return Err(InvalidPolicy::Resource(part));
     }
-    Ok(text)
+    Ok(bounded_label(text))
 }
 
 pub(super) fn duration(

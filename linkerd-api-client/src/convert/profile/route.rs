@@ -12,7 +12,10 @@ use linkerd_api_proto::destination::{
     Route, request_match, response_match,
 };
 use linkerd_profiles::{ProfileMatch, ProfileRoute};
-use linkerd_proxy_core::http::{ResponseClass, ResponseClasses, ResponseMatch};
+use linkerd_proxy_core::{
+    endpoint::bounded_label,
+    http::{ResponseClass, ResponseClasses, ResponseMatch},
+};
 use std::sync::Arc;
 
 /// The reason why a condition cannot be used.
@@ -75,7 +78,11 @@ impl<'a> Routes<'a> {
         let condition = wire.condition.ok_or(InvalidMatch::Missing)?;
         Ok(ProfileRoute {
             condition: self.request_match(condition, 0)?,
-            labels: wire.metrics_labels.into_iter().collect(),
+            labels: {
+                let labels = wire.metrics_labels.into_iter();
+                let bounded = labels.map(|(key, value)| (bounded_label(key), bounded_label(value)));
+                bounded.take(MAX_LABELS).collect()
+            },
             classes: self.classes(wire.response_classes),
             timeout: wire.timeout.and_then(|timeout| {
                 let positive = duration(&timeout).filter(|timeout| !timeout.is_zero());
@@ -185,3 +192,6 @@ fn statuses(range: HttpStatusRange) -> Result<ResponseMatch, InvalidMatch> {
 
 /// Far deeper than in real profiles, and shallow enough for the stack of a thread that converts, evaluates or drops a condition.
 const MAX_NESTING: usize = 50;
+
+/// The most labels of a route.
+const MAX_LABELS: usize = 64;

@@ -3,6 +3,7 @@
 use super::invalid::InvalidServer;
 use linkerd_api_proto::meta::{Metadata, metadata::Kind};
 use linkerd_profiles::{Meta, Resource};
+use linkerd_proxy_core::endpoint::bounded_label;
 use std::{collections::HashMap, num::NonZeroU16, sync::Arc};
 
 /// The resource of a route or a limit.
@@ -13,13 +14,13 @@ pub(super) fn of_metadata(
     let kind = wire.and_then(|wire| wire.kind);
     Ok(Arc::new(
         match kind.ok_or(InvalidServer::Missing(part))? {
-            Kind::Default(name) => Meta::Default(name),
+            Kind::Default(name) => Meta::Default(bounded_label(name)),
             Kind::Resource(wire) => Meta::Resource(Resource {
-                group: wire.group,
-                kind: wire.kind,
-                name: wire.name,
-                namespace: wire.namespace,
-                section: Some(wire.section).filter(|section| !section.is_empty()),
+                group: bounded_label(wire.group),
+                kind: bounded_label(wire.kind),
+                name: bounded_label(wire.name),
+                namespace: bounded_label(wire.namespace),
+                section: Some(bounded_label(wire.section)).filter(|section| !section.is_empty()),
                 port: u16::try_from(wire.port).ok().and_then(NonZeroU16::new),
             }),
         },
@@ -31,8 +32,9 @@ pub(super) fn of_labels(
     mut labels: HashMap<String, String>,
     default_kind: &str,
 ) -> Result<Arc<Meta>, InvalidServer> {
-    let name = labels.remove("name").ok_or(InvalidServer::NoName)?;
-    let group = labels.remove("group");
+    let mut remove = |key| labels.remove(key).map(bounded_label);
+    let name = remove("name").ok_or(InvalidServer::NoName)?;
+    let group = remove("group");
     let group = group.unwrap_or_else(|| DEFAULT_GROUP.to_owned());
     let resource = |group: String, kind: String, name: String| {
         Meta::Resource(Resource {
@@ -44,15 +46,13 @@ pub(super) fn of_labels(
             port: None,
         })
     };
-    Ok(Arc::new(
-        match (labels.remove("kind"), name.split_once(':')) {
-            (Some(kind), _) if group.is_empty() && kind == "default" => Meta::Default(name),
-            (Some(kind), _) => resource(group, kind, name),
-            (None, Some(("default", name))) => Meta::Default(name.to_owned()),
-            (None, Some((kind, name))) => resource(group, kind.to_owned(), name.to_owned()),
-            (None, None) => resource(group, default_kind.to_owned(), name),
-        },
-    ))
+    Ok(Arc::new(match (remove("kind"), name.split_once(':')) {
+        (Some(kind), _) if group.is_empty() && kind == "default" => Meta::Default(name),
+        (Some(kind), _) => resource(group, kind, name),
+        (None, Some(("default", name))) => Meta::Default(name.to_owned()),
+        (None, Some((kind, name))) => resource(group, kind.to_owned(), name.to_owned()),
+        (None, None) => resource(group, default_kind.to_owned(), name),
+    }))
 }
 
 const DEFAULT_GROUP: &str = "policy.linkerd.io";
