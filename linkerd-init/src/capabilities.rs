@@ -3,6 +3,7 @@
 use rustix::thread::{
     CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities,
 };
+use std::io;
 
 /// Passes NET_ADMIN and NET_RAW, as far as this thread may use them, to the programs that it starts.
 ///
@@ -23,4 +24,17 @@ pub(crate) fn pass_on() {
         // Without the capability the programs fail, and explain it.
         let _ = configure_capability_in_ambient_set(capability, true);
     }
+}
+
+/// Gives up NET_RAW for this thread and those that it starts. To be called before there are others.
+///
+/// The program's file has it as permitted, for [`pass_on`]; a container that does not drop it would leave it to the proxy, which
+/// opens no raw socket.
+pub fn drop_net_raw() -> io::Result<()> {
+    let mut own = capabilities(None)?;
+    own.permitted -= CapabilitySet::NET_RAW;
+    own.effective -= CapabilitySet::NET_RAW;
+    // With it goes the ambient capability.
+    own.inheritable -= CapabilitySet::NET_RAW;
+    Ok(set_capabilities(None, own)?)
 }

@@ -17,6 +17,7 @@ mod tools;
 mod undo;
 
 pub use apply::{Applied, Change, apply};
+pub use capabilities::drop_net_raw;
 pub use check::{CheckError, NetworkCheck, check};
 pub use inbound::{InboundRules, inbound_rules};
 pub use kernel::enter_namespace;

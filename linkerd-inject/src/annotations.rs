@@ -25,6 +25,9 @@ pub(crate) const INHERITED: &str = "linkerd.io/inherited-annotations";
 pub(crate) const CONTROL_PLANE_NS: &str = "linkerd.io/control-plane-ns";
 pub(crate) const WORKLOAD_NS: &str = "linkerd.io/workload-ns";
 
+/// The pod security standard that a namespace enforces.
+const POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
+
 /// The prefix of the label with the name of a pod's owner; the owner's kind follows.
 pub(crate) const OWNER_PREFIX: &str = "linkerd.io/proxy-";
 
@@ -37,9 +40,15 @@ pub(crate) fn setting(name: &str) -> Option<&str> {
     config.or_else(|| name.strip_prefix(ALPHA_CONFIG_PREFIX))
 }
 
-/// The annotations of namespaces, by the namespace's name.
+/// The namespaces among the manifests, by name.
 #[derive(Default)]
-pub(crate) struct Namespaces(BTreeMap<String, Vec<(String, String)>>);
+pub(crate) struct Namespaces(BTreeMap<String, Namespace>);
+
+struct Namespace {
+    annotations: Vec<(String, String)>,
+    /// The pod security standard that is enforced.
+    standard: Option<String>,
+}
 
 impl Namespaces {
     /// Adds the namespaces among the objects. Returns the problems of their annotations.
@@ -51,7 +60,16 @@ impl Namespaces {
             let name = object.name().unwrap_or_default().to_owned();
             let refused = not_texts(annotations);
             problems.extend(refused.into_iter().map(|it| it.of(&object.label())));
-            self.0.insert(name, texts(annotations));
+            let standard = object.node.at(&["metadata", "labels", POD_SECURITY]);
+            let standard = standard.and_then(Node::text).map(str::to_owned);
+            let annotations = texts(annotations);
+            self.0.insert(
+                name,
+                Namespace {
+                    annotations,
+                    standard,
+                },
+            );
         }
         problems
     }
@@ -59,7 +77,13 @@ impl Namespaces {
     /// The annotations of a namespace; none if the namespace is not known.
     pub(crate) fn annotations(&self, name: Option<&str>) -> &[(String, String)] {
         let found = name.and_then(|name| self.0.get(name));
-        found.map_or(&[], Vec::as_slice)
+        found.map_or(&[], |namespace| namespace.annotations.as_slice())
+    }
+
+    /// The pod security standard of a namespace that forbids pods to add capabilities.
+    pub(crate) fn forbids_capabilities(&self, name: Option<&str>) -> Option<&str> {
+        let standard = self.0.get(name?)?.standard.as_deref();
+        standard.filter(|standard| ["baseline", "restricted"].contains(standard))
     }
 }
 

@@ -114,7 +114,10 @@ fn never(workload: &Workload<'_>) -> Result<Option<String>, Problem> {
         found.map(|(name, _)| *name)
     };
     if let Some(name) = has(&[PROXY, INIT, VALIDATOR]) {
-        return Ok(Some(format!("already injected: it has a container {name}")));
+        return Ok(Some(format!(
+            "already injected: it has a container {name}; to change its version or settings, remove the sidecar first: linkerd-proxy \
+             uninject FILE | linkerd-proxy inject -"
+        )));
     }
     let name = has(OTHER_MESHES);
     Ok(name.map(|name| format!("it has the sidecar of another mesh, {name}")))

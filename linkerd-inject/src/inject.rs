@@ -17,6 +17,7 @@ use crate::{
     note::{Manifest, ManifestError, Note, NoteKind},
     options::InjectOptions,
     problem::Problem,
+    settings::{CONFIG_PREFIX, LOCAL_IMAGE},
     workload::{Workload, objects},
     yaml::{Change, Node, apply, parse},
 };
@@ -40,6 +41,7 @@ pub fn inject(
         }
     }
     let (mut injected, mut notes) = (Vec::new(), Vec::new());
+    let mut local_image = None;
     for (manifest, documents) in parsed {
         let mut injection = Injection {
             manifest: &manifest.name,
@@ -47,6 +49,7 @@ pub fn inject(
             namespaces: &namespaces,
             changes: Vec::new(),
             notes: Vec::new(),
+            local_image: None,
             problems: Vec::new(),
         };
         injection.documents(&documents);
@@ -62,7 +65,9 @@ pub fn inject(
                 .map(|it| (manifest.name.clone(), it)),
         );
         notes.extend(injection.notes);
+        local_image = local_image.or(injection.local_image);
     }
+    notes.extend(local_image);
     match problems.is_empty() {
         true => Ok((injected, notes)),
         false => Err(ManifestError { problems }),
@@ -76,6 +81,8 @@ struct Injection<'a> {
     namespaces: &'a Namespaces,
     changes: Vec<Change>,
     notes: Vec<Note>,
+    /// The warning of the first workload whose image no registry has: one is enough for all.
+    local_image: Option<Note>,
     problems: Vec<Problem>,
 }
 
@@ -133,11 +140,24 @@ impl Injection<'_> {
             }
         }
         let owner = owner_label(workload).err();
-        for warning in effective.warnings.iter().chain(&owner) {
+        let standard = self.namespaces.forbids_capabilities(namespace);
+        let standard = standard.filter(|_| !self.options.mesh.cni);
+        let standard = standard.map(forbidden);
+        let warnings = effective.warnings.iter().chain(&owner);
+        for warning in warnings.chain(&standard) {
             self.note(NoteKind::Warning, line, workload.label.clone(), warning);
         }
         if problems.is_empty() {
             self.note(NoteKind::Changed, line, workload.label.clone(), "");
+            if settings.image == LOCAL_IMAGE && self.local_image.is_none() {
+                let reason = format!(
+                    "no registry has the image {LOCAL_IMAGE}:{}: unless the nodes have it, name yours by --proxy-image, or by the \
+                     annotation {CONFIG_PREFIX}proxy-image",
+                    settings.version
+                );
+                let label = workload.label.clone();
+                self.local_image = Some(self.written(NoteKind::Warning, line, label, reason));
+            }
         }
         let problems = problems
             .into_iter()
@@ -146,14 +166,33 @@ impl Injection<'_> {
     }
 
     fn note(&mut self, kind: NoteKind, line: u64, workload: String, reason: impl Into<String>) {
-        self.notes.push(Note {
+        let note = self.written(kind, line, workload, reason);
+        self.notes.push(note);
+    }
+
+    fn written(
+        &self,
+        kind: NoteKind,
+        line: u64,
+        workload: String,
+        reason: impl Into<String>,
+    ) -> Note {
+        Note {
             kind,
             manifest: self.manifest.to_owned(),
             line,
             workload,
             reason: reason.into(),
-        });
+        }
     }
+}
+
+/// The warning for a namespace whose pod security standard refuses the init container.
+fn forbidden(standard: &str) -> String {
+    format!(
+        "its namespace enforces the pod security standard {standard:?}, which forbids the capabilities NET_ADMIN and NET_RAW of \
+         linkerd-init: let a CNI plugin redirect (--linkerd-cni-enabled), or enforce \"privileged\""
+    )
 }
 
 /// The problem of a key whose value depends on the reader.

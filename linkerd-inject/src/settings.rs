@@ -41,6 +41,7 @@ pub struct ProxySettings {
     pub(crate) outbound_discovery_idle: String,
     pub(crate) no_inbound_detect_timeout: bool,
     pub(crate) no_outbound_detect_timeout: bool,
+    pub(crate) metrics_hostname_labels: bool,
     pub(crate) cpu_ratio_limit: Option<String>,
     pub(crate) ports: ProxyPorts,
     pub(crate) admin_shutdown: bool,
@@ -128,11 +129,14 @@ impl ProxySettings {
     }
 }
 
+/// The image that a build makes; no registry has it.
+pub(crate) const LOCAL_IMAGE: &str = "linkerd-proxy";
+
 impl Default for ProxySettings {
     /// The defaults of a Linkerd installation.
     fn default() -> Self {
         Self {
-            image: "linkerd-proxy".to_owned(),
+            image: LOCAL_IMAGE.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             init_image: None,
             init_version: None,
@@ -160,6 +164,7 @@ impl Default for ProxySettings {
             outbound_discovery_idle: "5s".to_owned(),
             no_inbound_detect_timeout: false,
             no_outbound_detect_timeout: false,
+            metrics_hostname_labels: false,
             cpu_ratio_limit: None,
             ports: ProxyPorts {
                 inbound: 4143,

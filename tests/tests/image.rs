@@ -144,8 +144,9 @@ async fn redirect(manifest: &Value, pod: &Pod<'_>, image: &Path) {
     let without = validator.run().await;
     assert_eq!(without.status.code(), Some(95), "{}", said(&without));
     let mut init = manifest["spec"]["initContainers"][0].clone();
-    // With the default of a cluster, and with the setting of linkerd2's own injector.
-    for escalation in [true, false] {
+    assert_eq!(init["securityContext"]["capabilities"]["drop"][0], "ALL");
+    // As `inject` and linkerd2's own injector have it, and with the default of a cluster.
+    for escalation in [false, true] {
         init["securityContext"]["allowPrivilegeEscalation"] = escalation.into();
         let init = Container::new(&init, pod, image);
         succeeded(&init.run().await, "init");

@@ -12,7 +12,7 @@ use std::{
 
 #[test]
 fn a_manifest_goes_through_the_pipe_and_back() {
-    let injected = run(&["inject"], POD);
+    let injected = run(&["inject", "--proxy-image=registry.example/proxy"], POD);
     assert_eq!(injected.status.code(), Some(0));
     assert_eq!(
         text(&injected.stderr),

@@ -7,12 +7,16 @@ use crate::{
 };
 use std::{error::Error, process::ExitCode};
 
-/// Installs the logger, and logs the build.
+/// Gives up the privilege of `init`, installs the logger, and logs the build. The process has no other thread yet.
 pub(super) fn start_logging(env: &Env, clock: LogClock) -> Result<Option<Logger>, ExitCode> {
+    let dropped = linkerd_init::drop_net_raw();
     match logging::install(&LogConfig::load(env), clock) {
         Ok(log) => {
             // The target of all lines about the start.
             tracing::info!(target: "linkerd_app::cli", "{}", process::banner());
+            if let Err(error) = dropped {
+                tracing::warn!(%error, "The capability NET_RAW cannot be given up");
+            }
             Ok(log)
         }
         Err(error) => {

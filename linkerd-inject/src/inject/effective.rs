@@ -53,6 +53,11 @@ impl EffectiveSettings {
             let name = istio.map(|(_, name)| *name).or_else(|| setting(&key));
             effective.set(name, &key, &value, line);
         }
+        if effective.settings.require_identity_ports.is_some() {
+            let warning = "proxy-require-identity-inbound-ports is enforced by Linkerd's policy controller, and not by the proxy: \
+                without it, write a server with an authorization of meshTLS for these ports";
+            effective.warnings.push(warning.to_owned());
+        }
         if effective.settings.debug_sidecar {
             let warning = "there is no debug sidecar: enable-debug-sidecar has no effect";
             effective.warnings.push(warning.to_owned());

@@ -166,6 +166,9 @@ const SETTINGS: &[(&str, Set)] = &[
     ("proxy-memory-request", |s, v| {
         amount(v).map(|it| s.resources.memory.request = it)
     }),
+    ("proxy-metrics-hostname-labels", |s, v| {
+        bool_value(v).map(|it| s.metrics_hostname_labels = it)
+    }),
     ("proxy-outbound-connect-timeout", |s, v| {
         duration(v).map(|it| s.outbound_connect_timeout = it)
     }),

@@ -149,7 +149,10 @@ fn connections(sidecar: &Sidecar<'_>, env: &mut Env) {
     if settings.no_outbound_detect_timeout {
         env.proxy("OUTBOUND_DETECT_TIMEOUT", "365d");
     }
-    env.proxy("OUTBOUND_METRICS_HOSTNAME_LABELS", "false");
+    env.proxy(
+        "OUTBOUND_METRICS_HOSTNAME_LABELS",
+        settings.metrics_hostname_labels.to_string(),
+    );
     env.proxy("INBOUND_ACCEPT_KEEPALIVE", "10000ms");
     env.proxy("OUTBOUND_CONNECT_KEEPALIVE", "10000ms");
     env.proxy("INBOUND_ACCEPT_USER_TIMEOUT", "30s");

@@ -52,9 +52,11 @@ fn init(sidecar: &Sidecar<'_>) -> Yaml {
     let is_root = settings.close_wait_seconds.is_some();
     let user = if is_root { 0 } else { NOBODY };
     let add = Yaml::strings(["NET_ADMIN", "NET_RAW"]);
-    // Escalation stays allowed: otherwise a program of a user other than root never gets these capabilities.
+    let drop = Yaml::strings(["ALL"]);
+    // Without escalation, the capabilities of the program's file take effect as far as the container has them.
     let security = Yaml::map([
-        ("capabilities", Yaml::map([("add", add)])),
+        ("allowPrivilegeEscalation", Yaml::plain(false)),
+        ("capabilities", Yaml::map([("add", add), ("drop", drop)])),
         ("privileged", Yaml::plain(false)),
         ("readOnlyRootFilesystem", Yaml::plain(true)),
         ("runAsNonRoot", Yaml::plain(!is_root)),

@@ -89,7 +89,7 @@ fn skipped_pods_stay_as_they_are_and_say_why() {
         (
             "",
             "initContainers: [{name: linkerd-init, image: a}]",
-            "already injected",
+            "linkerd-proxy uninject FILE",
         ),
         (
             "",
@@ -251,4 +251,65 @@ fn outcome(namespace: Option<&str>, pod: Option<&str>, options: &InjectOptions) 
     let (after, _) = injected(&text, options).unwrap();
     let is_injected = after != text;
     (is_injected, after.contains("INGRESS_MODE"))
+}
+
+/// Warnings of an injection.
+fn warnings(text: &str, options: &InjectOptions) -> Vec<String> {
+    let (_, notes) = injected(text, options).unwrap();
+    let warnings = notes.iter().filter(|note| note.kind == NoteKind::Warning);
+    warnings.map(|note| note.reason.clone()).collect()
+}
+
+#[test]
+fn an_image_that_no_registry_has_is_named_once() {
+    let pods = format!("{0}---\n{0}", deployment("", CONTAINER));
+    let found = warnings(&pods, &InjectOptions::default());
+    let [warning] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert!(
+        warning.contains("linkerd-proxy:0.") && warning.contains("--proxy-image"),
+        "{warning}"
+    );
+    let named = deployment(
+        "annotations: {config.linkerd.io/proxy-image: registry.example/linkerd-proxy}",
+        CONTAINER,
+    );
+    assert_eq!(warnings(&named, &InjectOptions::default()), [""; 0]);
+}
+
+#[test]
+fn a_namespace_that_refuses_the_init_container_is_named() {
+    let mut options = InjectOptions::default();
+    options.settings.set("proxy-image", "a/b").unwrap();
+    let namespaced = |level: &str| {
+        let pod = deployment("", CONTAINER)
+            .replace("  name: web\nspec", "  name: web\n  namespace: shop\nspec");
+        format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop\n  labels: {{pod-security.kubernetes.io/enforce: {level}}}\n---\n{pod}"
+        )
+    };
+    for level in ["restricted", "baseline"] {
+        let found = warnings(&namespaced(level), &options);
+        let is_named = found[0].contains(level) && found[0].contains("--linkerd-cni-enabled");
+        assert!(found.len() == 1 && is_named, "{found:?}");
+    }
+    assert_eq!(warnings(&namespaced("privileged"), &options), [""; 0]);
+    options.mesh.cni = true;
+    assert_eq!(warnings(&namespaced("restricted"), &options), [""; 0]);
+}
+
+#[test]
+fn ports_that_require_an_identity_are_the_policy_controllers() {
+    let mut options = InjectOptions::default();
+    options.settings.set("proxy-image", "a/b").unwrap();
+    let pod = deployment(
+        "annotations: {config.linkerd.io/proxy-require-identity-inbound-ports: '8080'}",
+        CONTAINER,
+    );
+    let found = warnings(&pod, &options);
+    assert!(
+        found.len() == 1 && found[0].contains("policy controller"),
+        "{found:?}"
+    );
 }

@@ -1,7 +1,7 @@
 //! Successful and failed starts.
 
-use linkerd_tests::{Mesh, Proxy};
-use std::net::SocketAddr;
+use linkerd_tests::{Mesh, Proxy, skipped};
+use std::{fs, net::SocketAddr};
 
 fn nobody() -> SocketAddr {
     "127.0.0.1:1".parse().unwrap()
@@ -134,3 +134,31 @@ async fn a_controller_can_be_named_localhost() {
     let reply = soon(Http1::connect(proxy.outbound).await.get("http://web/")).await;
     assert_eq!(reply.unwrap().text(), "hello");
 }
+
+/// The file of the image's program has NET_RAW for `init`, and some runtimes give it to every container.
+#[tokio::test]
+async fn a_proxy_gives_up_the_capability_of_raw_sockets() {
+    let permitted = |status: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix("CapPrm:"));
+        u64::from_str_radix(line.unwrap().trim(), 16).unwrap()
+    };
+    let has_raw = |status: &str| permitted(status) & (1 << NET_RAW) != 0;
+    if !has_raw(&fs::read_to_string("/proc/self/status").unwrap()) {
+        return skipped("the tests do not have the capability NET_RAW");
+    }
+    let mesh = Mesh::start().await;
+    let tasks = fs::read_dir(format!("/proc/{}/task", mesh.proxy.pid())).unwrap();
+    let tasks: Vec<_> = tasks
+        .map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap())
+        .collect();
+    // The allocator's thread, which is older than the program's first line, purges pages and reads nothing of peers.
+    let own = tasks.iter().filter(|it| !it.contains("jemalloc_bg_thd"));
+    let own: Vec<_> = own.collect();
+    assert!(own.len() > 1);
+    for status in own {
+        assert!(!has_raw(status), "{status}");
+    }
+}
+
+/// The number of the capability.
+const NET_RAW: u32 = 13;
