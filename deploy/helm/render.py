@@ -25,6 +25,7 @@ REFUSED = [
     ("tokenKeys: {configMapName: a b}", "configMapName"),
     ("mesh: {service: []}", "service"),
     ("mesh: {services: [{port: 80}]}", "name"),
+    ("mesh: {services: [], defaultAccessPolicy: allow}", "defaultAccessPolicy"),
     ("podLabels: {a: 1}", "podLabels"),
     ("networkPolicy: {enabled: 'yes'}", "enabled"),
 ]

@@ -1,5 +1,6 @@
 //! The fuzz targets.
 
+mod certify;
 mod detect;
 mod discovery;
 mod environment;
@@ -27,6 +28,7 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    certify::TARGET,
     detect::TARGET,
     discovery::TARGET,
     environment::TARGET,

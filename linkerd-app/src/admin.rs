@@ -16,6 +16,7 @@ mod busy_body;
 mod connection;
 mod console;
 mod context;
+mod controller;
 mod env;
 mod explain;
 mod log_level;
@@ -35,6 +36,7 @@ mod tap;
 mod tests;
 
 pub use context::{AdminContext, StateSection};
+pub use controller::ControllerAdmin;
 pub use policy::AdminPolicy;
 
 pub(crate) use busy_body::BusyBody;
@@ -46,12 +48,17 @@ pub(crate) use secure::secure;
 use connection::Connections;
 use context::MAX_CONNECTIONS;
 use linkerd_proxy_core::{drain, transport::AcceptErrors};
-use std::{net::TcpListener, rc::Rc, time::Duration};
+use std::{
+    net::{SocketAddr, TcpListener},
+    rc::Rc,
+    time::Duration,
+};
+use tokio::net::TcpStream;
 
 /// Serves until drain is signalled; returns when the connections have finished their requests, after [`FINISH_WITHIN`] at most.
 ///
 /// Must run on a local runtime (`spawn_local`).
-pub async fn serve(listener: TcpListener, admin: Rc<AdminContext>, mut drain: drain::Watch) {
+pub async fn serve(listener: TcpListener, admin: Rc<AdminContext>, drain: drain::Watch) {
     let listener = match listener
         .set_nonblocking(true)
         .and_then(|()| tokio::net::TcpListener::from_std(listener))
@@ -62,18 +69,51 @@ pub async fn serve(listener: TcpListener, admin: Rc<AdminContext>, mut drain: dr
             return;
         }
     };
+    let serving = drain.clone();
+    accept_until(listener, drain, |connections, accepted| {
+        if let Some((stream, peer)) = accepted {
+            connections.serve(stream, peer, &admin, &serving);
+        }
+        admin.connections.set(connections.len());
+    })
+    .await;
+}
+
+/// Serves the admin server of the embedded controller like [`serve`].
+pub async fn serve_controller(
+    listener: tokio::net::TcpListener,
+    admin: Rc<ControllerAdmin>,
+    drain: drain::Watch,
+) {
+    let serving = drain.clone();
+    accept_until(listener, drain, |connections, accepted| {
+        if let Some((stream, peer)) = accepted {
+            connections.serve_controller(stream, peer, &admin, &serving);
+        }
+    })
+    .await;
+}
+
+/// Accepts connections until drain is signalled. `changed` gets each of them, and `None` when one has ended.
+async fn accept_until(
+    listener: tokio::net::TcpListener,
+    mut drain: drain::Watch,
+    mut changed: impl FnMut(&mut Connections, Option<(TcpStream, SocketAddr)>),
+) {
     let mut connections = Connections::new(MAX_CONNECTIONS);
     let mut errors = AcceptErrors::default();
     loop {
-        admin.connections.set(connections.len());
         let accepted = tokio::select! {
             biased;
             () = drain.signaled() => break,
-            () = connections.reap(), if !connections.is_empty() => continue,
+            () = connections.reap(), if !connections.is_empty() => {
+                changed(&mut connections, None);
+                continue;
+            }
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => connections.serve(stream, peer, &admin, &drain),
+            Ok(accepted) => changed(&mut connections, Some(accepted)),
             Err(error) => {
                 // For example too many open files, which an immediate retry does not cure.
                 errors.log(&error);

@@ -25,7 +25,9 @@ mod tap;
 
 pub use self::await_ready::AwaitOptions;
 pub use self::check::{CheckArgs, check};
-pub use self::control::{AuthoritySource, ControlOptions};
+#[cfg(test)]
+pub(crate) use self::control::CONTROLLER_FAMILIES;
+pub use self::control::{AuthoritySource, ControlOptions, TokenOptions};
 pub use self::explain::ExplainSource;
 pub use self::init::InitOptions;
 pub use self::inject::{InjectArgs, ManifestArgs, inject_manifests, uninject_manifests};

@@ -151,16 +151,31 @@ struct ControlArgs {
     /// Serves over TLS, as this name, with a certificate of the authority. May be repeated.
     #[arg(long, value_name = "NAME", requires = "authority")]
     tls_name: Vec<String>,
-    /// Verifies the tokens of proxies by these keys of their issuer (a JSON web key set): a proxy gets a certificate for the name of
-    /// its token alone. SIGHUP reads them again. In Kubernetes: kubectl get --raw /openid/v1/jwks
+    /// Verifies the tokens of proxies by this JSON Web Key Set, which is followed: a certificate is for the name in the token
+    /// alone. `kubectl get --raw /openid/v1/jwks` prints that of a cluster.
     #[arg(long, value_name = "FILE", requires = "authority")]
     token_keys: Option<PathBuf>,
-    /// The audience of the tokens.
-    #[arg(long, value_name = "NAME", default_value = "identity.l5d.io")]
+    /// The audience (`aud`) of tokens.
+    #[arg(
+        long,
+        value_name = "AUDIENCE",
+        default_value = "identity.l5d.io",
+        requires = "token_keys"
+    )]
     token_audience: String,
-    /// Gives every client a certificate for any name that it asks for, also beyond this host. For trials.
-    #[arg(long, conflicts_with = "token_keys")]
+    /// The issuer (`iss`) of tokens. By default any with a key of the set.
+    #[arg(long, value_name = "ISSUER", requires = "token_keys")]
+    token_issuer: Option<String>,
+    /// Tokens of Kubernetes service accounts permit ACCOUNT.NAMESPACE.serviceaccount.identity.DOMAIN. The domain is the
+    /// namespace of the control plane and the trust domain, such as linkerd.cluster.local.
+    #[arg(long, value_name = "DOMAIN", requires = "token_keys")]
+    service_account_domain: Option<String>,
+    /// Issues any name to any client that reaches an address beyond loopback: each of them can be every workload.
+    #[arg(long, requires = "authority", conflicts_with = "token_keys")]
     insecure_any_identity: bool,
+    /// Serves /live, /ready and /metrics at this address, such as [::]:9990.
+    #[arg(long, value_name = "ADDR")]
+    admin_listen: Option<SocketAddr>,
 }
 
 impl ControlArgs {
@@ -171,14 +186,20 @@ impl ControlArgs {
         let generated = self.write_trust_anchor;
         let generated =
             generated.map(|certificate| cli::AuthoritySource::Generated { certificate });
+        let tokens = self.token_keys.map(|keys| cli::TokenOptions {
+            keys,
+            audience: self.token_audience,
+            issuer: self.token_issuer,
+            service_account_domain: self.service_account_domain,
+        });
         let options = cli::ControlOptions {
             mesh: self.mesh,
             listen: self.listen,
             authority: files.or(generated),
             tls_names: self.tls_name,
-            token_keys: self.token_keys,
-            token_audience: self.token_audience,
-            insecure_any_identity: self.insecure_any_identity,
+            tokens,
+            any_identity: self.insecure_any_identity,
+            admin_listen: self.admin_listen,
         };
         cli::control(env, options)
     }

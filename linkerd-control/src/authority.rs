@@ -1,17 +1,20 @@
 //! The certificate authority of a mesh.
 
+mod error;
+mod requested;
+
+pub use error::AuthorityError;
+
+use ::aws_lc_rs::rand;
 use rcgen::{
-    BasicConstraints, Certificate, CertificateParams, CertificateSigningRequestParams,
-    DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    SanType, SerialNumber,
+    BasicConstraints, Certificate, CertificateParams, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType, SerialNumber,
 };
+use requested::RequestedCertificate;
 use rustls::{
     ServerConfig,
     crypto::aws_lc_rs,
-    pki_types::{
-        CertificateDer, CertificateSigningRequestDer, PrivateKeyDer, PrivatePkcs8KeyDer,
-        pem::PemObject,
-    },
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject},
     sign::CertifiedKey,
     version::TLS13,
 };
@@ -25,6 +28,16 @@ use std::{
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     trust_anchors: String,
+    expires: SystemTime,
+}
+
+/// A certificate that was signed for a proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedCertificate {
+    /// The certificate, in DER.
+    pub der: Vec<u8>,
+    /// The serial number, in hexadecimal digits as tools print it.
+    pub serial: String,
 }
 
 /// A key and its certificate, issued by an authority to a workload. Logs do not show the key.
@@ -40,40 +53,6 @@ pub struct IssuedIdentity {
     pub key_pem: String,
 }
 
-/// A certificate that an authority has signed.
-#[derive(Clone, Debug)]
-pub struct SignedCertificate {
-    /// The certificate, in DER.
-    pub certificate: Vec<u8>,
-    /// Its serial number, in hexadecimal.
-    pub serial: String,
-}
-
-/// A certificate that cannot be issued, or an authority that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AuthorityError {
-    /// A key or a certificate cannot be made or read.
-    #[error("{0}")]
-    Certificate(String),
-    /// There is no private key in PEM.
-    #[error("there is no private key in PEM (PKCS #8)")]
-    NoKey,
-    /// There is no certificate in PEM.
-    #[error("there is no certificate in PEM")]
-    NoCertificate,
-    /// The key belongs to another certificate.
-    #[error("the key belongs to none of the certificates")]
-    OtherKey,
-    /// The request is for another name.
-    #[error("the request is for {found}, and the proxy says that it is {expected}")]
-    Name {
-        /// The names in the request.
-        found: String,
-        /// The identity that the proxy claims.
-        expected: String,
-    },
-}
-
 impl Authority {
     /// A new authority, with an ECDSA P-256 key.
     pub fn generate(name: &str) -> Result<Self, AuthorityError> {
@@ -85,11 +64,13 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let now = SystemTime::now();
         params.not_before = (now - CLOCK_SKEW).into();
-        params.not_after = (now + LIFETIME).into();
+        let expires = now + LIFETIME;
+        params.not_after = expires.into();
         let trust_anchors = params.self_signed(&key)?.pem();
         Ok(Self {
             issuer: Issuer::new(params, key),
             trust_anchors,
+            expires,
         })
     }
 
@@ -108,6 +89,7 @@ impl Authority {
             .find(|certificate| is_of(certificate, &key));
         let own = own.ok_or(AuthorityError::OtherKey)?;
         Ok(Self {
+            expires: requested::expiry(&own)?,
             issuer: Issuer::from_ca_cert_der(&own, key)?,
             trust_anchors: certificates.to_owned(),
         })
@@ -118,44 +100,31 @@ impl Authority {
         &self.trust_anchors
     }
 
-    /// Signs the request of a proxy with this `identity`, for `lifetime` from now. Of the request, the key and the name are taken
-    /// alone: the use of the key is that of TLS, whatever was asked for.
+    /// The expiry of the certificate of the key.
+    pub fn expires(&self) -> SystemTime {
+        self.expires
+    }
+
+    /// Signs the request of a proxy with this `identity`, for `lifetime` from now.
+    ///
+    /// Of the request, the certificate has the key and the name alone. What a certificate may be used for is the authority's
+    /// decision: for TLS, and not to sign others.
     pub fn sign(
         &self,
         request: &[u8],
         identity: &str,
         lifetime: Duration,
     ) -> Result<SignedCertificate, AuthorityError> {
-        let request = CertificateSigningRequestDer::from(request.to_vec());
-        let mut request = CertificateSigningRequestParams::from_der(&request)?;
-        let names = request.params.subject_alt_names.iter().map(name);
-        let names: Vec<_> = names.collect();
-        if names != [identity] {
+        let request = RequestedCertificate::parse(request)?;
+        if !request.name.eq_ignore_ascii_case(identity) {
             return Err(AuthorityError::Name {
-                found: names.join(", "),
+                found: request.name,
                 expected: identity.to_owned(),
             });
         }
-        let asked = std::mem::take(&mut request.params);
-        let params = &mut request.params;
-        params.subject_alt_names = asked.subject_alt_names;
-        params.distinguished_name = asked.distinguished_name;
-        params.is_ca = IsCa::NoCa;
-        params.key_usages = vec![
-            KeyUsagePurpose::DigitalSignature,
-            KeyUsagePurpose::KeyEncipherment,
-        ];
-        params.extended_key_usages = vec![
-            ExtendedKeyUsagePurpose::ServerAuth,
-            ExtendedKeyUsagePurpose::ClientAuth,
-        ];
-        let serial = serial()?;
-        request.params.serial_number = Some(SerialNumber::from_slice(&serial));
-        valid(&mut request.params, lifetime);
-        Ok(SignedCertificate {
-            certificate: request.signed_by(&self.issuer)?.der().to_vec(),
-            serial: serial.iter().map(|byte| format!("{byte:02x}")).collect(),
-        })
+        let (params, serial) = leaf(&[identity], lifetime)?;
+        let der = params.signed_by(&request.key, &self.issuer)?.der().to_vec();
+        Ok(SignedCertificate { der, serial })
     }
 
     /// A new key and a certificate for `identity`, a DNS name or a URI, for `lifetime` from now.
@@ -194,15 +163,10 @@ impl Authority {
             .with_protocol_versions(&[&TLS13])
             .map(|config| config.with_no_client_auth());
         let config = config.and_then(|config| config.with_single_cert(chain, key));
-        // Some clients, grpc-core among them, refuse a server that does not choose HTTP/2.
-        let with_http2 = |mut config: ServerConfig| {
-            config.alpn_protocols = vec![b"h2".to_vec()];
-            config
-        };
-        config
-            .map(with_http2)
-            .map(Arc::new)
-            .map_err(|error| AuthorityError::Certificate(error.to_string()))
+        let mut config = config.map_err(|error| AuthorityError::Certificate(error.to_string()))?;
+        // Clients of grpc-core end a handshake that selects no protocol.
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Arc::new(config))
     }
 
     fn certificate(
@@ -211,16 +175,7 @@ impl Authority {
         lifetime: Duration,
     ) -> Result<(Certificate, KeyPair), AuthorityError> {
         let key = KeyPair::generate()?;
-        let mut params = CertificateParams::default();
-        for identity in identities.iter().map(AsRef::as_ref) {
-            params
-                .subject_alt_names
-                .push(match identity.contains("://") {
-                    true => SanType::URI(identity.try_into()?),
-                    false => SanType::DnsName(identity.try_into()?),
-                });
-        }
-        valid(&mut params, lifetime);
+        let (params, _) = leaf(identities, lifetime)?;
         Ok((params.signed_by(&key, &self.issuer)?, key))
     }
 }
@@ -237,12 +192,6 @@ impl fmt::Debug for IssuedIdentity {
     }
 }
 
-impl From<rcgen::Error> for AuthorityError {
-    fn from(error: rcgen::Error) -> Self {
-        Self::Certificate(error.to_string())
-    }
-}
-
 /// Whether the key belongs to the certificate.
 fn is_of(certificate: &CertificateDer<'static>, key: &KeyPair) -> bool {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -253,30 +202,43 @@ fn is_of(certificate: &CertificateDer<'static>, key: &KeyPair) -> bool {
     })
 }
 
-/// Sets the period of validity: from before now, as clocks differ.
-/// A random serial number (RFC 5280, section 4.1.2.2).
-fn serial() -> Result<[u8; 16], AuthorityError> {
-    let mut serial = [0; 16];
-    let random = aws_lc_rs::default_provider().secure_random;
-    let filled = random.fill(&mut serial);
-    filled.map_err(|_| AuthorityError::Certificate("there are no random numbers".to_owned()))?;
-    // Positive, and never 0.
-    serial[0] = serial[0] & 0x7f | 0x40;
-    Ok(serial)
-}
-
-fn valid(params: &mut CertificateParams, lifetime: Duration) {
+/// A certificate for TLS with these names, and its serial number: from before now, as clocks differ.
+fn leaf(
+    identities: &[impl AsRef<str>],
+    lifetime: Duration,
+) -> Result<(CertificateParams, String), AuthorityError> {
+    let mut params = CertificateParams::default();
+    // Readers of certificates take the name from the alternative names alone (RFC 9525, 6.3).
+    params.distinguished_name = DistinguishedName::new();
+    for identity in identities.iter().map(AsRef::as_ref) {
+        let name = match identity.contains("://") {
+            true => SanType::URI(identity.try_into()?),
+            false => SanType::DnsName(identity.try_into()?),
+        };
+        params.subject_alt_names.push(name);
+    }
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    ];
     let now = SystemTime::now();
     params.not_before = (now - CLOCK_SKEW).into();
     params.not_after = (now + lifetime).into();
+    let serial = serial()?;
+    params.serial_number = Some(SerialNumber::from_slice(&serial));
+    let shown = serial.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok((params, shown))
 }
 
-fn name(name: &SanType) -> String {
-    match name {
-        SanType::DnsName(name) => name.to_string(),
-        SanType::URI(uri) => uri.to_string(),
-        other => format!("{other:?}"),
-    }
+/// A random serial number of 128 bits, positive and without a leading zero (RFC 5280, 4.1.2.2).
+fn serial() -> Result<[u8; 16], AuthorityError> {
+    let mut serial = [0; 16];
+    let none = |_| AuthorityError::Certificate("there is no randomness".to_owned());
+    rand::fill(&mut serial).map_err(none)?;
+    serial[0] = serial[0] & 0x3f | 0x40;
+    Ok(serial)
 }
 
 /// The tolerated difference between the clocks of two hosts.
@@ -288,6 +250,7 @@ const LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use x509_parser::{certificate::X509Certificate, prelude::FromDer};
 
     fn request(names: &[&str]) -> Vec<u8> {
         let key = KeyPair::generate().unwrap();
@@ -310,9 +273,45 @@ mod tests {
             error.unwrap_err().to_string(),
             "the request is for web.test, and the proxy says that it is api.test"
         );
-        let two = request(&["web.test", "api.test"]);
-        assert!(authority.sign(&two, "web.test", hour).is_err());
+        let refused = |names: &[&str], identity: &str| {
+            let error = authority.sign(&request(names), identity, hour);
+            error.unwrap_err().to_string()
+        };
+        let two = refused(&["web.test", "api.test"], "web.test");
+        assert!(two.starts_with("the request has 2 names"), "{two}");
+        let address = refused(&["10.0.0.1"], "IpAddress(10.0.0.1)");
+        assert!(address.contains("a name of another kind"), "{address}");
         assert!(authority.sign(b"junk", "web.test", hour).is_err());
+    }
+
+    /// A request may ask for anything; the certificate is one of a leaf for TLS.
+    #[test]
+    fn a_certificate_cannot_sign_others_whatever_the_request_asks_for() {
+        let authority = Authority::generate("root").unwrap();
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["web.test".to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::Any];
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "control.test");
+        let request = params.serialize_request(&key).unwrap();
+        let day = Duration::from_secs(24 * 3600);
+        let sign = || authority.sign(request.der(), "web.test", day).unwrap();
+        let (signed, again) = (sign(), sign());
+        assert_ne!(signed.serial, again.serial);
+
+        let (_, certificate) = X509Certificate::from_der(&signed.der).unwrap();
+        assert_eq!(
+            certificate.raw_serial_as_string().replace(':', ""),
+            signed.serial
+        );
+        assert!(!certificate.is_ca() && certificate.subject().iter().next().is_none());
+        let usage = certificate.key_usage().unwrap().unwrap().value;
+        assert!(usage.digital_signature() && !usage.key_cert_sign() && !usage.crl_sign());
+        let extended = certificate.extended_key_usage().unwrap().unwrap().value;
+        assert!(extended.server_auth && extended.client_auth && !extended.any);
     }
 
     #[test]
@@ -364,12 +363,7 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let signed = authority.sign(&request(&["web.test"]), "web.test", hour);
         let issuer = b"the new one";
-        let signed = signed.unwrap();
-        assert!(
-            signed
-                .certificate
-                .windows(issuer.len())
-                .any(|part| part == issuer)
-        );
+        let signed = signed.unwrap().der;
+        assert!(signed.windows(issuer.len()).any(|part| part == issuer));
     }
 }

@@ -41,7 +41,8 @@ impl Controller {
         serve::serve(self.state.clone(), listener, None)
     }
 
-    /// Serves as [`serve`](Self::serve) does, over TLS with a certificate of `authority` for `names`.
+    /// Serves as [`serve`](Self::serve) does, over TLS with a certificate of `authority` for `names`, which are not issued to
+    /// proxies.
     pub fn serve_tls(
         &self,
         listener: TcpListener,
@@ -49,6 +50,7 @@ impl Controller {
         names: &[impl AsRef<str>],
     ) -> std::io::Result<Server> {
         let tls = authority.server(names).map_err(std::io::Error::other)?;
+        self.identity().reserve(names);
         serve::serve(self.state.clone(), listener, Some(tls))
     }
 
@@ -137,11 +139,28 @@ impl Controller {
 
     /// The number of open streams of all targets.
     pub fn all_open_streams(&self) -> usize {
+        self.streams().iter().map(|(_, open)| open).sum()
+    }
+
+    /// The number of open streams of each kind.
+    pub fn streams(&self) -> [(LookupKind, usize); 4] {
         let tables = self.state.tables.lock();
-        tables.destinations.open_streams(&TargetKey::Any)
-            + tables.profiles.open_streams(&TargetKey::Any)
-            + tables.policies.open_streams(&TargetKey::Any)
-            + tables.servers.open_streams(&TargetKey::Any)
+        let any = &TargetKey::Any;
+        [
+            (
+                LookupKind::Destination,
+                tables.destinations.open_streams(any),
+            ),
+            (LookupKind::Profile, tables.profiles.open_streams(any)),
+            (LookupKind::Policy, tables.policies.open_streams(any)),
+            (LookupKind::Server, tables.servers.open_streams(any)),
+        ]
+    }
+
+    /// The number of connections, and their limit for each server.
+    pub fn connections(&self) -> (usize, usize) {
+        let open = Arc::strong_count(&self.state.connections) - 1;
+        (open, self.state.limits.connections)
     }
 
     /// Waits for a look-up that no earlier call returned, so that two calls expect two look-ups.

@@ -1,20 +1,22 @@
 //! The identity API: certificates for proxies.
 
-use crate::authority::Authority;
-use crate::issuance::IdentityState;
+use crate::authority::{Authority, SignedCertificate};
+use crate::issuance::{CertificateCounts, IdentityState};
 use crate::state::ControllerState;
-use crate::token_keys::TokenKeys;
+use crate::tokens::{TokenError, TokenVerifier};
 use linkerd_api_proto::identity::identity_server::Identity;
 use linkerd_api_proto::identity::{CertifyRequest, CertifyResponse};
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 /// The answers to requests for certificates, set by a test or a command.
 ///
-/// Without an authority each request is answered with `UNAVAILABLE`.
+/// Without an authority each request is answered with `UNAVAILABLE`. Without a verifier of tokens, each token that is not empty
+/// permits each name that is not reserved.
 #[derive(Clone)]
 pub struct IdentityScript {
     state: Arc<ControllerState>,
@@ -28,6 +30,18 @@ impl IdentityScript {
     /// Sets the authority that signs from now on.
     pub fn authority(&self, authority: impl Into<Arc<Authority>>) -> &Self {
         self.identity().lock().authority = Some(authority.into());
+        self
+    }
+
+    /// Sets the verifier of tokens: from now on a certificate needs a token that permits its name.
+    pub fn tokens(&self, tokens: TokenVerifier) -> &Self {
+        self.identity().lock().tokens = Some(Arc::new(tokens));
+        self
+    }
+
+    /// Adds names that are never issued. `*.a.test` stands for all names that end in `.a.test`.
+    pub fn reserve(&self, names: &[impl AsRef<str>]) -> &Self {
+        self.identity().lock().reserved.add(names);
         self
     }
 
@@ -49,22 +63,14 @@ impl IdentityScript {
         self
     }
 
-    /// Sets the keys by which tokens are verified from now on. Without them any token is taken for any name.
-    pub fn token_keys(&self, keys: impl Into<Arc<TokenKeys>>) -> &Self {
-        self.identity().lock().token_keys = Some(keys.into());
-        self
-    }
-
-    /// Sets names that are never signed, such as those of the controller itself. Wildcards never are.
-    pub fn reserve<N: Into<String>>(&self, names: impl IntoIterator<Item = N>) -> &Self {
-        let names = names.into_iter().map(Into::into);
-        self.identity().lock().reserved = names.collect();
-        self
-    }
-
     /// The number of certificates issued.
     pub fn certified(&self) -> u64 {
-        self.identity().lock().certified
+        self.counts().issued
+    }
+
+    /// The requests for certificates, by their outcome.
+    pub fn counts(&self) -> CertificateCounts {
+        self.identity().lock().counts
     }
 
     fn identity(&self) -> &Mutex<IdentityState> {
@@ -72,15 +78,88 @@ impl IdentityScript {
     }
 }
 
-/// The method of the API.
+/// The method of the API, for the connection of one client.
 #[derive(Clone)]
 pub(crate) struct IdentityApi {
     state: Arc<ControllerState>,
+    client: SocketAddr,
+}
+
+/// A refused request: the answer, and its place in the counts.
+struct Refusal {
+    status: Status,
+    count: fn(&mut CertificateCounts) -> &mut u64,
 }
 
 impl IdentityApi {
-    pub(crate) fn new(state: Arc<ControllerState>) -> Self {
-        Self { state }
+    pub(crate) fn new(state: Arc<ControllerState>, client: SocketAddr) -> Self {
+        Self { state, client }
+    }
+
+    /// Signs the request, if its token permits its name.
+    fn issue(
+        &self,
+        request: &CertifyRequest,
+        authority: &Authority,
+        lifetime: Duration,
+    ) -> Result<SignedCertificate, Refusal> {
+        if request.token.is_empty() {
+            return Err(Refusal::of_token(Status::invalid_argument(
+                "a token is required",
+            )));
+        }
+        let (name, tokens) = {
+            let identity = self.state.identity.lock();
+            let name = identity.reserved.allow(&request.identity);
+            (name, identity.tokens.clone())
+        };
+        let name = name.map_err(|error| Refusal {
+            status: Status::permission_denied(error.to_string()),
+            count: |counts| &mut counts.refused_name,
+        })?;
+        if let Some(tokens) = tokens {
+            // Outside of the lock: a signature of RSA takes some ten microseconds.
+            let token = std::str::from_utf8(&request.token);
+            let token = token.map_err(|_| TokenError::Malformed("it is no text"));
+            let verified = token.and_then(|token| tokens.verify(token, &name, SystemTime::now()));
+            verified.map_err(|error| Refusal::of_token(status(&error)))?;
+        }
+        let signed = authority.sign(&request.certificate_signing_request, &name, lifetime);
+        signed.map_err(|error| Refusal {
+            status: Status::failed_precondition(error.to_string()),
+            count: |counts| &mut counts.refused_request,
+        })
+    }
+
+    fn report(&self, name: &str, outcome: &Result<SignedCertificate, Refusal>) {
+        let mut identity = self.state.identity.lock();
+        let client = self.client;
+        match outcome {
+            Ok(SignedCertificate { serial, .. }) => {
+                identity.counts.issued += 1;
+                drop(identity);
+                tracing::info!(%client, name, serial, "Certificate issued");
+            }
+            Err(Refusal { status, count }) => {
+                *count(&mut identity.counts) += 1;
+                let Some(left_out) = identity.refusals.take(Instant::now()) else {
+                    return;
+                };
+                drop(identity);
+                let name: String = name.chars().take(MAX_SHOWN).collect();
+                let error = status.message();
+                tracing::warn!(%client, name, error, left_out, "Certificate refused");
+            }
+        }
+    }
+}
+
+impl Refusal {
+    fn of_token(status: Status) -> Self {
+        Self {
+            status,
+            count: |counts| &mut counts.refused_token,
+        }
     }
 }
 
@@ -90,51 +169,35 @@ impl Identity for IdentityApi {
         &self,
         request: Request<CertifyRequest>,
     ) -> Result<Response<CertifyResponse>, Status> {
-        let client = request.extensions().get::<SocketAddr>().copied();
         let request = request.into_inner();
-        let name = &request.identity;
-        if request.token.is_empty() {
-            return Err(Status::invalid_argument("a token is required"));
-        }
-        let (authority, lifetime, keys) = {
+        let (authority, lifetime) = {
             let identity = self.state.identity.lock();
             if let Some(failure) = &identity.failure {
                 return Err(failure.clone());
             }
-            if identity.is_reserved(name) {
-                tracing::warn!(?client, %name, "refused a certificate for a reserved name");
-                let text = format!(
-                    "{name} is a name of the controller, or a wildcard, and is never signed"
-                );
-                return Err(Status::permission_denied(text));
-            }
             let authority = identity.authority.clone();
             let none = || Status::unavailable("this controller has no authority");
-            (
-                authority.ok_or_else(none)?,
-                identity.lifetime,
-                identity.token_keys.clone(),
-            )
+            (authority.ok_or_else(none)?, identity.lifetime)
         };
-        if let Some(keys) = keys
-            && let Err(error) = keys.verify(&request.token, name)
-        {
-            tracing::warn!(?client, %name, %error, "refused a certificate");
-            return Err(Status::permission_denied(error.to_string()));
-        }
-        let csr = &request.certificate_signing_request;
-        let signed = authority.sign(csr, name, lifetime);
-        let signed = signed.map_err(|error| Status::failed_precondition(error.to_string()))?;
-        let number = {
-            let mut identity = self.state.identity.lock();
-            identity.certified += 1;
-            identity.certified
-        };
-        tracing::info!(?client, %name, serial = signed.serial, number, "issued a certificate");
+        let outcome = self.issue(&request, &authority, lifetime);
+        self.report(&request.identity, &outcome);
+        let signed = outcome.map_err(|refusal| refusal.status)?;
         Ok(Response::new(CertifyResponse {
-            leaf_certificate: signed.certificate,
+            leaf_certificate: signed.der,
             intermediate_certificates: Vec::new(),
             valid_until: Some((SystemTime::now() + lifetime).into()),
         }))
     }
 }
+
+fn status(error: &TokenError) -> Status {
+    let message = error.to_string();
+    match error {
+        // The client is known, and may not have this name.
+        TokenError::Subject { .. } | TokenError::NoDomain(_) => Status::permission_denied(message),
+        _ => Status::unauthenticated(message),
+    }
+}
+
+/// Characters of a refused name that the log shows.
+const MAX_SHOWN: usize = 253;

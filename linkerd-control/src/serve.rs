@@ -13,6 +13,7 @@ use linkerd_api_proto::inbound::inbound_server_policies_server::InboundServerPol
 use linkerd_api_proto::outbound::outbound_policies_server::OutboundPoliciesServer;
 use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -25,9 +26,9 @@ use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
 /// A listening socket that serves a controller. Dropping the server stops it in the background.
-#[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
+    state: Arc<ControllerState>,
     stop: watch::Sender<()>,
     tls: watch::Sender<Option<Arc<ServerConfig>>>,
 }
@@ -38,13 +39,15 @@ impl Server {
         self.addr
     }
 
-    /// Serves later connections over TLS with a new certificate of `authority` for `names`.
+    /// Serves later connections over TLS with a new certificate of `authority` for `names`, which are not issued to proxies.
     pub fn renew_tls(
         &self,
         authority: &Authority,
         names: &[impl AsRef<str>],
     ) -> Result<(), AuthorityError> {
-        self.tls.send_replace(Some(authority.server(names)?));
+        let config = authority.server(names)?;
+        self.state.identity.lock().reserved.add(names);
+        self.tls.send_replace(Some(config));
         Ok(())
     }
 
@@ -54,6 +57,13 @@ impl Server {
         self.stop.send_replace(());
         // Each task holds a receiver.
         self.stop.closed().await;
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let server = &mut f.debug_struct("Server");
+        server.field("addr", &self.addr).finish_non_exhaustive()
     }
 }
 
@@ -84,14 +94,20 @@ pub(crate) fn serve(
     let addr = listener.local_addr()?;
     let (stop, stopped) = watch::channel(());
     let (tls, present) = watch::channel(tls);
+    let served = state.clone();
     tokio::spawn(async move {
         let mut until = stopped.clone();
         tokio::select! {
             _ = until.changed() => {}
-            () = accept(state, listener, present, stopped) => {}
+            () = accept(served, listener, present, stopped) => {}
         }
     });
-    Ok(Server { addr, stop, tls })
+    Ok(Server {
+        addr,
+        state,
+        stop,
+        tls,
+    })
 }
 
 async fn accept(
@@ -102,8 +118,8 @@ async fn accept(
 ) {
     let permits = Arc::new(Semaphore::new(state.limits.connections));
     while let Ok(permit) = permits.clone().acquire_owned().await {
-        let socket = match listener.accept().await {
-            Ok((socket, _)) => socket,
+        let (socket, client) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Usually file descriptors have run out: others must be closed first.
                 tracing::warn!(%error, "cannot accept a connection");
@@ -112,21 +128,22 @@ async fn accept(
             }
         };
         let (state, tls) = (state.clone(), tls.borrow().clone());
+        let counted = state.connections.clone();
         let mut stop = stop.clone();
         tokio::spawn(async move {
             let until = stop.clone();
             tokio::select! {
                 _ = stop.changed() => {}
-                () = connection(state, socket, tls, until) => {}
+                () = connection(state, (socket, client), tls, until) => {}
             }
-            drop(permit);
+            drop((permit, counted));
         });
     }
 }
 
 async fn connection(
     state: Arc<ControllerState>,
-    socket: TcpStream,
+    (socket, client): (TcpStream, SocketAddr),
     tls: Option<Arc<ServerConfig>>,
     stop: watch::Receiver<()>,
 ) {
@@ -139,7 +156,6 @@ async fn connection(
     if let Err(error) = set.and_then(|()| socket.set_nodelay(true)) {
         tracing::debug!(%error, "cannot set the options of a proxy's connection");
     }
-    let client = socket.peer_addr().ok();
     let Some(tls) = tls else {
         return serve_proxy(state, socket, client, stop).await;
     };
@@ -155,22 +171,18 @@ async fn connection(
 async fn serve_proxy(
     state: Arc<ControllerState>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    client: Option<SocketAddr>,
+    client: SocketAddr,
     stop: watch::Receiver<()>,
 ) {
     let streams = state.limits.streams_per_connection;
-    let identity = IdentityServer::new(IdentityApi::new(state.clone()));
+    let identity = IdentityServer::new(IdentityApi::new(state.clone(), client));
     let identity = identity.max_decoding_message_size(MAX_REQUEST);
     let api = Api::new(state);
     let destination = DestinationServer::new(api.clone()).max_decoding_message_size(MAX_REQUEST);
     let servers =
         InboundServerPoliciesServer::new(api.clone()).max_decoding_message_size(MAX_REQUEST);
     let policies = OutboundPoliciesServer::new(api).max_decoding_message_size(MAX_REQUEST);
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        // For the log of certificates.
-        if let Some(client) = client {
-            request.extensions_mut().insert(client);
-        }
+    let service = service_fn(move |request: Request<Incoming>| {
         // Each generated server answers `UNIMPLEMENTED` to unknown methods.
         match request.uri().path() {
             path if path.starts_with(DESTINATION) => destination.clone().call(request),

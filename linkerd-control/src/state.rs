@@ -19,6 +19,8 @@ pub(crate) struct ControllerState {
     pub(crate) limits: ControllerLimits,
     pub(crate) tables: Mutex<ControllerTables>,
     pub(crate) identity: Mutex<IdentityState>,
+    /// Each connection holds a clone.
+    pub(crate) connections: Arc<()>,
     /// Counts look-ups and changes of streams, so that a test can wait for them.
     changed: watch::Sender<u64>,
 }
@@ -68,6 +70,7 @@ impl ControllerState {
                 mesh: MeshTargets::default(),
             }),
             identity: Mutex::default(),
+            connections: Arc::default(),
             changed: watch::Sender::new(0),
             limits,
         }

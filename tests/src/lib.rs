@@ -3,6 +3,7 @@
 //! - [`Mesh`]: a proxy, its scripted control plane, and services; enough for most tests.
 //! - [`Meshed`]: two proxies with identities, and the controller that issues them.
 //! - [`SpireAgent`]: a workload API, which issues identities in place of a controller.
+//! - [`TokenIssuer`]: tokens of workloads, and the key set that verifies them.
 //! - [`Collector`]: a collector of spans. [`Prometheus`]: a scraper. [`Browser`]: a headless Chromium.
 //! - [`MeshFile`]: a file in place of the control plane.
 //! - [`Proxy`]: the process, its log, its admin server.

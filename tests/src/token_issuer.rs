@@ -1,47 +1,53 @@
-//! An issuer of workloads' tokens, as the API server of a cluster is one.
+//! An issuer of workloads' tokens.
 
+use aws_lc_rs::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair},
+};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// An issuer with one key.
-pub struct TokenIssuer {
-    key: EncodingKey,
-    keys: String,
-}
+/// Signs tokens for the audience of identities by a key of its own.
+pub struct TokenIssuer(EcdsaKeyPair);
 
 impl TokenIssuer {
     /// An issuer with a new key.
-    #[allow(clippy::new_without_default)]
-    #[must_use]
+    #[allow(clippy::new_without_default, reason = "two of them differ")]
     pub fn new() -> Self {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let point = key.public_key_raw();
-        let [x, y] = [&point[1..33], &point[33..65]].map(|part| URL_SAFE_NO_PAD.encode(part));
-        let keys = json!({ "keys": [{
-            "kty": "EC", "crv": "P-256", "x": x, "y": y, "kid": "one", "alg": "ES256", "use": "sig",
-        }]});
-        Self {
-            key: EncodingKey::from_ec_der(key.serialized_der()),
-            keys: keys.to_string(),
-        }
+        Self(EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap())
     }
 
-    /// The JSON web key set.
-    #[must_use]
-    pub fn keys(&self) -> &str {
-        &self.keys
+    /// The JSON Web Key Set.
+    pub fn keys(&self) -> String {
+        let point = self.0.public_key().as_ref();
+        let (x, y) = (encode(&point[1..33]), encode(&point[33..]));
+        json!({"keys": [{"kty": "EC", "crv": "P-256", "use": "sig", "x": x, "y": y}]}).to_string()
     }
 
-    /// A token of a subject, for the audience of identity controllers.
-    #[must_use]
+    /// A token with this subject, for an hour.
     pub fn token(&self, subject: &str) -> String {
-        let header = Header {
-            kid: Some("one".to_owned()),
-            ..Header::new(Algorithm::ES256)
-        };
-        let exp = get_current_timestamp() + 3600;
-        let claims = json!({ "sub": subject, "aud": ["identity.l5d.io"], "exp": exp });
-        encode(&header, &claims, &self.key).unwrap()
+        self.sign(&json!({
+            "aud": ["identity.l5d.io"], "exp": now() + 3600, "iss": "https://issuer.test", "nbf": now(), "sub": subject,
+        }))
     }
+
+    /// A token of these claims.
+    pub fn sign(&self, claims: &Value) -> String {
+        let header = json!({"alg": "ES256", "typ": "JWT"});
+        let encode_json = |value: &Value| encode(value.to_string().as_bytes());
+        let signed = format!("{}.{}", encode_json(&header), encode_json(claims));
+        let signature = self.0.sign(&SystemRandom::new(), signed.as_bytes());
+        format!("{signed}.{}", encode(signature.unwrap().as_ref()))
+    }
+}
+
+/// The time in claims.
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap().as_secs()
+}
+
+fn encode(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
 }

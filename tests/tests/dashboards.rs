@@ -33,8 +33,9 @@ fn metrics(query: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| OF_THE_PROXY.iter().any(|prefix| word.starts_with(prefix)))
 }
 
-const OF_THE_PROXY: [&str; 9] = [
+const OF_THE_PROXY: [&str; 10] = [
     "control_",
+    "controller_",
     "inbound_",
     "outbound_",
     "process_",

@@ -8,7 +8,7 @@ use linkerd_tests::{
 };
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use serde_json::Value;
-use std::{fs, net::SocketAddr, path::PathBuf, process::Stdio};
+use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt, path::PathBuf, process::Stdio};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -52,6 +52,10 @@ async fn the_controller_of_the_manifests_serves_injected_sidecars() {
     assert!(is_let_in(web.admin, port, &[], "/health").await);
     assert!(!is_let_in(web.admin, port, &[], "/").await);
     assert!(is_let_in(web.admin, port, &["--identity", CLIENT], "/").await);
+
+    let metrics = controller.admin.metrics().await;
+    let issued = [("outcome", "issued")];
+    assert_eq!(metrics.sum("controller_certificates_total", &issued), 3.0);
 }
 
 /// The files of the controller's volumes and of the sidecars.
@@ -62,7 +66,16 @@ fn files() -> TempDir {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let certificate = params.self_signed(&key).unwrap().pem();
     fs::write(files.path().join("tls.crt"), certificate).unwrap();
-    fs::write(files.path().join("tls.key"), key.serialize_pem()).unwrap();
+    let private = files.path().join("tls.key");
+    fs::write(&private, key.serialize_pem()).unwrap();
+    // The mode of the Secret's volume.
+    fs::set_permissions(private, fs::Permissions::from_mode(0o440)).unwrap();
+    let issuer = TokenIssuer::new();
+    fs::write(files.path().join("jwks.json"), issuer.keys()).unwrap();
+    for account in ["client", "web"] {
+        let token = issuer.token(&format!("system:serviceaccount:shop:{account}"));
+        fs::write(files.path().join(format!("{account}.token")), token).unwrap();
+    }
     files
 }
 
@@ -91,22 +104,20 @@ fn write_mesh(files: &TempDir, servers: [SocketAddr; 2], proxy: u16) {
 /// The controller as a process.
 struct Controller {
     files: TempDir,
-    /// The API server of the cluster.
-    issuer: TokenIssuer,
     addr: SocketAddr,
+    admin: Admin,
     _child: Child,
 }
 
 impl Controller {
     /// Starts the controller with the arguments of its Deployment.
     async fn start(files: TempDir) -> Self {
-        let issuer = TokenIssuer::new();
-        fs::write(files.path().join("jwks.json"), issuer.keys()).unwrap();
         let deployment = &documents(&manifest("control/deployment.yaml"))[0];
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         let own = files.path().display().to_string();
         let args = container["args"].as_array().unwrap().iter().map(|arg| {
-            let arg = arg.as_str().unwrap().replace("0.0.0.0:8086", "0.0.0.0:0");
+            let arg = arg.as_str().unwrap().replace("[::]:8086", "[::]:0");
+            let arg = arg.replace("[::]:9990", "[::]:0");
             let arg = arg.replace("/etc/linkerd-control/mesh", &own);
             let arg = arg.replace("/etc/linkerd-control/token-keys", &own);
             arg.replace("/etc/linkerd-control/authority", &own)
@@ -119,20 +130,33 @@ impl Controller {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let port = soon(async {
+        let mut port_after = async |text: &str| -> u16 {
             loop {
-                let line = lines.next_line().await.unwrap().expect("it runs");
-                if let Some((_, addr)) = line.split_once("Controller listens on 0.0.0.0:") {
+                let line = soon(lines.next_line()).await.unwrap();
+                if let Some((_, addr)) = line.expect("it runs").split_once(text) {
                     return addr.split(' ').next().unwrap().parse().unwrap();
                 }
             }
-        });
+        };
+        let admin = port_after("Admin server of the controller listens on [::]:").await;
+        let admin = Admin {
+            addr: ([127, 0, 0, 1], admin).into(),
+        };
         // The address leads to loopback but is not treated as such: sidecars use TLS only with other controllers.
-        let addr = ([0, 0, 0, 0], port.await).into();
+        let addr = (
+            [0, 0, 0, 0],
+            port_after("Controller listens on [::]:").await,
+        )
+            .into();
+        for probe in ["readinessProbe", "livenessProbe"] {
+            let path = container[probe]["httpGet"]["path"].as_str().unwrap();
+            let is_well = async || (admin.get(path).await.status == 200).then_some(());
+            eventually(SOON, probe, is_well).await;
+        }
         Self {
             files,
-            issuer,
             addr,
+            admin,
             _child: child,
         }
     }
@@ -142,7 +166,8 @@ impl Controller {
         let file = ["client", "web"]
             .into_iter()
             .find(|name| workload.starts_with(name));
-        let file = deploy().join(format!("example/{}.yaml", file.unwrap()));
+        let account = file.unwrap();
+        let file = deploy().join(format!("example/{account}.yaml"));
         let injected = Command::new(binary())
             .args(["inject", "--control-plane-namespace=linkerd-proxy"])
             .arg("--identity-trust-anchors-file")
@@ -156,21 +181,14 @@ impl Controller {
         let object = objects
             .iter()
             .find(|it| it["kind"] == "Deployment" && it["metadata"]["name"] == workload);
-        let object = object.unwrap();
-        let account = &object["spec"]["template"]["spec"]["serviceAccountName"];
-        let namespace = &object["metadata"]["namespace"];
-        let [namespace, account] = [namespace, account].map(|it| it.as_str().unwrap());
-        let subject = format!("system:serviceaccount:{namespace}:{account}");
-        let token = format!("{workload}.token");
-        fs::write(self.path(&token), self.issuer.token(&subject)).unwrap();
         let mut builder = Builder::new(self.addr).env("LINKERD_PROXY_INBOUND_ADMIT_LOOPBACK", 0);
-        for (name, value) in environment(object) {
+        for (name, value) in environment(object.unwrap()) {
             let value = match &*name {
                 name if name.ends_with("_SVC_ADDR") => self.addr.to_string(),
                 name if name.contains("_LISTEN_ADDR") => "127.0.0.1:0".to_owned(),
                 "LINKERD2_PROXY_INBOUND_PORTS" => servers.map(|it| it.port().to_string()).join(","),
                 "LINKERD2_PROXY_IDENTITY_DIR" => self.path(workload),
-                "LINKERD2_PROXY_IDENTITY_TOKEN_FILE" => self.path(&token),
+                "LINKERD2_PROXY_IDENTITY_TOKEN_FILE" => self.path(&format!("{account}.token")),
                 _ => value,
             };
             builder = builder.env(&name, value);

@@ -3,6 +3,7 @@
 use super::{
     busy_body::BusyBody,
     context::AdminContext,
+    controller::ControllerAdmin,
     request::{AdminClient, READ_TIMEOUT},
     router,
 };
@@ -101,6 +102,33 @@ impl Connections {
         admin: &Rc<AdminContext>,
         drain: &drain::Watch,
     ) {
+        let (admin, drain) = (admin.clone(), drain.clone());
+        self.admit(peer, |used| serve(stream, peer, admin, used, drain));
+    }
+
+    /// Serves a connection of the controller's admin server.
+    pub(super) fn serve_controller(
+        &mut self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        admin: &Rc<ControllerAdmin>,
+        drain: &drain::Watch,
+    ) {
+        let (admin, drain) = (admin.clone(), drain.clone());
+        self.admit(peer, |used| {
+            let answer = move |request: Request<Incoming>| {
+                used.now();
+                std::future::ready(admin.answer(&request))
+            };
+            converse(stream, answer, READ_TIMEOUT, drain)
+        });
+    }
+
+    /// Runs a connection; at the limit it replaces the least recently used one.
+    fn admit<F>(&mut self, peer: SocketAddr, serve: impl FnOnce(Rc<LastUse>) -> F)
+    where
+        F: Future<Output = Result<(), BoxError>> + 'static,
+    {
         if self.open.len() >= self.limit
             && let Some(id) = self.least_advanced()
             && let Some(open) = self.open.remove(&id)
@@ -109,10 +137,9 @@ impl Connections {
             open.task.abort();
         }
         let used = LastUse::begin();
-        let (admin, touch) = (admin.clone(), used.clone());
-        let drain = drain.clone();
+        let served = serve(used.clone());
         let task = self.tasks.spawn_local(async move {
-            if let Err(error) = serve(stream, peer, admin, touch, drain).await {
+            if let Err(error) = served.await {
                 tracing::debug!(client.addr = %peer, %error, "Connection closed");
             }
         });

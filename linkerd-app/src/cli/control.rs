@@ -1,8 +1,16 @@
 //! `control`: the embedded controller by itself, for proxies that are started without `--mesh`.
 
+mod admin;
 mod authority;
+mod listen;
+mod metrics;
+mod token_keys;
 
 pub use authority::AuthoritySource;
+pub use token_keys::TokenOptions;
+
+#[cfg(test)]
+pub(crate) use metrics::FAMILIES as CONTROLLER_FAMILIES;
 
 use super::{
     mesh::{self, MeshFileFollower},
@@ -10,10 +18,13 @@ use super::{
     start::{failed_to_start, start_logging},
 };
 use crate::{config::Env, logging::LogClock, runtime};
+use admin::AdminServer;
 use authority::{MeshAuthority, is_dns_name};
-use linkerd_control::{Authority, Controller, Server, TokenKeys};
+use linkerd_control::{Authority, Controller, Server};
+use metrics::AuthorityExpiry;
 use std::{error::Error, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
-use tokio::{net::TcpListener, time::timeout};
+use token_keys::TokenKeysFollower;
+use tokio::time::timeout;
 
 /// Options of the controller.
 #[derive(Debug)]
@@ -26,12 +37,12 @@ pub struct ControlOptions {
     pub authority: Option<AuthoritySource>,
     /// The names under which the APIs are served over TLS, with a certificate of the authority. None: plaintext.
     pub tls_names: Vec<String>,
-    /// A file with the keys of the proxies' tokens. `None`: any token is taken for any name.
-    pub token_keys: Option<PathBuf>,
-    /// The audience of the tokens.
-    pub token_audience: String,
-    /// Whether any name is signed for clients of other hosts.
-    pub insecure_any_identity: bool,
+    /// The tokens that permit names. `None`: any token permits any name.
+    pub tokens: Option<TokenOptions>,
+    /// Permits an address beyond loopback without [`tokens`](Self::tokens).
+    pub any_identity: bool,
+    /// The address of the admin server.
+    pub admin_listen: Option<SocketAddr>,
 }
 
 /// A controller that listens, and the parts of it that SIGHUP renews.
@@ -41,7 +52,9 @@ struct RunningController {
     follow: MeshFileFollower,
     authority: Option<MeshAuthority>,
     tls_names: Vec<String>,
-    token_keys: Option<TokenKeysFile>,
+    expiry: AuthorityExpiry,
+    _tokens: Option<TokenKeysFollower>,
+    _admin: Option<AdminServer>,
 }
 
 /// Serves a mesh file until SIGTERM or SIGINT.
@@ -96,86 +109,79 @@ impl RunningController {
             listen,
             authority,
             tls_names,
-            token_keys,
-            token_audience,
-            insecure_any_identity,
+            tokens,
+            any_identity,
+            admin_listen,
         } = options;
         if let Some(name) = tls_names.iter().find(|name| !is_dns_name(name)) {
             let error =
                 format!("--tls-name {name:?} is not a DNS name; write one such as control.test");
             return Err(error.into());
         }
-        let is_open = token_keys.is_none() && !insecure_any_identity;
-        if authority.is_some() && is_open && !listen.ip().is_loopback() {
-            return Err(format!(
-                "every client that reaches {listen} would get a certificate for any name that it asks for; give the keys of the \
-                 proxies' tokens with `--token-keys`, or say `--insecure-any-identity`"
-            )
-            .into());
+        let is_open = authority.is_some() && tokens.is_none();
+        if is_open && !any_identity && !listen.ip().to_canonical().is_loopback() {
+            return Err(format!("{listen}: {ANY_IDENTITY}").into());
         }
+        // Before all that takes time: a probe learns that the process runs.
+        let admin = admin_listen.map(AdminServer::start).transpose()?;
+        let expiry = AuthorityExpiry::default();
         let authority = authority.map(MeshAuthority::new).transpose()?;
-        let token_keys = token_keys.map(|path| TokenKeysFile {
-            path,
-            audience: token_audience,
-        });
         let controller = Controller::new();
-        // With a certificate for a name of the controller, a workload could stand for it.
-        controller.identity().reserve(&tls_names);
         if let Some(authority) = &authority {
             controller.identity().authority(authority.present());
+            expiry.set(authority);
         }
-        if let Some(keys) = &token_keys {
-            controller.identity().token_keys(keys.read()?);
-        }
+        let tokens = tokens.map(|tokens| tokens.follow(controller.identity()));
+        let tokens = tokens.transpose()?;
         // The file comes first: a proxy that calls before would learn that there are no services, and drop them.
         let follow = mesh::follow(controller.clone(), mesh).await?;
+        if let Some(admin) = &admin {
+            let (registry, loads) = (admin.registry(), follow.loads());
+            metrics::register(registry, controller.clone(), loads, expiry.clone());
+        }
         // So do addresses: a proxy would replace the addresses that it knows by none.
         if timeout(RESOLVE_TIMEOUT, follow.resolved()).await.is_err() {
             tracing::warn!(
                 "Host names of the mesh file have no addresses after {RESOLVE_TIMEOUT:?}; the controller starts without them"
             );
         }
-        let listener = TcpListener::bind(listen).await.map_err(|error| {
+        let listener = listen::bind(listen).map_err(|error| {
             format!("{error}: cannot listen on {listen}; `--listen` sets another address")
         })?;
+        if let Some(authority) = &authority {
+            authority.publish()?;
+        }
         let tls = authority.as_ref().filter(|_| !tls_names.is_empty());
         let server = match tls {
             Some(authority) => controller.serve_tls(listener, &authority.present(), &tls_names)?,
             None => controller.serve(listener)?,
         };
-        // After the port is taken: a start that fails must not replace the anchor of a mesh that runs.
-        if let Some(authority) = &authority {
-            authority.publish()?;
+        announce(server.addr(), is_open, &tls_names);
+        if let Some(admin) = &admin {
+            admin.ready();
         }
-        let is_any = authority.is_some() && token_keys.is_none();
-        announce(server.addr(), is_any, &tls_names);
         Ok(Self {
             controller,
             server,
             follow,
             authority,
             tls_names,
-            token_keys,
+            expiry,
+            _tokens: tokens,
+            _admin: admin,
         })
     }
 
     /// Reads the mesh file and the authority's files again. Invalid files leave the state unchanged.
     fn reload(&self) {
         self.follow.reload();
-        if let Some(keys) = &self.token_keys {
-            match keys.read() {
-                Ok(keys) => drop(self.controller.identity().token_keys(keys)),
-                Err(error) => {
-                    tracing::error!(%error, "Keys of tokens refused; the last good ones stay")
-                }
-            }
-        }
-        let Some(authority) = &self.authority else {
+        let Some(files) = &self.authority else {
             return;
         };
-        match authority.reload() {
+        match files.reload() {
             Ok(Some(authority)) => match self.renew(&authority) {
                 Ok(()) => {
+                    self.expiry.set(files);
                     tracing::info!("Certificates are issued by the authority as it was read again")
                 }
                 Err(error) => tracing::error!(%error, "Authority refused; the last good one stays"),
@@ -194,28 +200,11 @@ impl RunningController {
     }
 }
 
-/// The file with the keys of the proxies' tokens.
-struct TokenKeysFile {
-    path: PathBuf,
-    audience: String,
-}
-
-impl TokenKeysFile {
-    fn read(&self) -> Result<TokenKeys, Box<dyn Error>> {
-        let path = self.path.display();
-        let text = std::fs::read_to_string(&self.path);
-        let text =
-            text.map_err(|error| format!("{path}: {error}; `--token-keys` names the file"))?;
-        let keys = TokenKeys::from_jwks(&text, &self.audience);
-        keys.map_err(|error| format!("{path}: {error}").into())
-    }
-}
-
 /// Long for a resolver that is up, short for a name that does not exist.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Logs the address and its dangers.
-fn announce(addr: SocketAddr, signs_any_name: bool, tls_names: &[String]) {
+fn announce(addr: SocketAddr, is_open: bool, tls_names: &[String]) {
     match tls_names {
         [] => tracing::info!("Controller listens on {addr}"),
         names => tracing::info!(
@@ -228,9 +217,13 @@ fn announce(addr: SocketAddr, signs_any_name: bool, tls_names: &[String]) {
             "proxies speak plaintext with controllers on loopback; `--listen` another address, or remove `--tls-name`"
         );
     }
-    if signs_any_name && !addr.ip().is_loopback() {
+    if is_open && !addr.ip().to_canonical().is_loopback() {
         tracing::warn!(
-            "every client that reaches {addr} gets a certificate for the name that it asks for; let only the mesh reach it"
+            "every client that reaches {addr} gets a certificate for the name that it asks for; verify tokens with `--token-keys`"
         );
     }
 }
+
+/// The refusal of an address that others reach.
+const ANY_IDENTITY: &str = "every client that reaches this address would get a certificate for any name: verify tokens with \
+    `--token-keys`, listen on loopback, or allow it with `--insecure-any-identity`";

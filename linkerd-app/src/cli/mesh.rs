@@ -3,12 +3,12 @@
 use crate::config::{Env, variables};
 use futures::{FutureExt, TryFutureExt, future::BoxFuture};
 use linkerd_control::{
-    Controller, FileWatch, HostAddresses, MeshError, Resolve, Server, watch_file_with,
+    Controller, FileWatch, HostAddresses, MeshError, MeshLoad, Resolve, Server, watch_file_with,
 };
 use linkerd_discover::dns::{self, Resolve as _};
 use linkerd_proxy_core::task::spawn_local;
 use std::{error::Error, net::SocketAddr, path::PathBuf, sync::Arc};
-use tokio::task::JoinHandle;
+use tokio::{sync::watch, task::JoinHandle};
 
 /// The embedded controller. Dropping it ends the controller.
 pub struct EmbeddedController {
@@ -27,6 +27,11 @@ impl MeshFileFollower {
     /// Waits until all host names of the file have addresses.
     pub async fn resolved(&self) {
         self.file.resolved().await;
+    }
+
+    /// The last load of the file, and each later one.
+    pub fn loads(&self) -> watch::Receiver<MeshLoad> {
+        self.file.loads()
     }
 
     /// Reads the mesh file again; the log shows the result.

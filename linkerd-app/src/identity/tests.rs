@@ -50,7 +50,7 @@ impl CertificateSource for Source {
             .sign(&request.request, request.identity.as_str(), MINUTE)
             .unwrap();
         let issued = IssuedCertificate {
-            chain: vec![leaf.certificate.into()],
+            chain: vec![leaf.der.into()],
             valid_until: SystemTime::now() + MINUTE,
         };
         std::future::ready(Ok(issued)).boxed_local()

@@ -3,6 +3,7 @@
 mod labels;
 
 use super::Families;
+use crate::cli::CONTROLLER_FAMILIES;
 use labels::labels_of;
 use linkerd_proxy_core::metrics::Registry;
 use std::fmt::Write;
@@ -13,6 +14,7 @@ fn render() -> String {
     Families::register(&registry);
     let mut rows = registry.describe();
     rows.extend(COLLECTED);
+    rows.extend(CONTROLLER_FAMILIES);
     rows.sort_by_key(|(name, ..)| *name);
     let mut out = INTRODUCTION.to_owned();
     let mut left = rows.len();
@@ -63,6 +65,10 @@ const GROUPS: &[(&str, &str)] = &[
     ("outbound_tcp_balancer_", "Outbound TCP balancers"),
     ("inbound_", "Inbound"),
     ("control_", "The control plane"),
+    (
+        "controller_",
+        "The embedded controller, `control --admin-listen`",
+    ),
     ("stack_", "Stacks"),
     ("opentelemetry_", "Spans"),
     ("trace_export_", "Spans that were not exported"),

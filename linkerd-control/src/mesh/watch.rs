@@ -47,6 +47,7 @@ pub async fn watch_file_with(
     let outcome = outcome.unwrap_or_else(|| Err(watched.unreadable("nothing was read")));
     let (tx, loads) = watch::channel(MeshLoad {
         sequence: 0,
+        refused: u64::from(outcome.is_err()),
         outcome,
     });
     let reload = Arc::new(Notify::new());
@@ -61,6 +62,7 @@ pub async fn watch_file_with(
             if let Some(outcome) = watched.load().await {
                 tx.send_modify(|load| {
                     load.sequence += 1;
+                    load.refused += u64::from(outcome.is_err());
                     load.outcome = outcome;
                 });
             }
@@ -88,6 +90,8 @@ pub struct FileWatch {
 pub struct MeshLoad {
     /// 0 for the first load, then counting.
     pub sequence: u64,
+    /// The number of loads that were refused so far, this one included.
+    pub refused: u64,
     /// The applied mesh, or the error.
     pub outcome: Result<AppliedMesh, MeshError>,
 }

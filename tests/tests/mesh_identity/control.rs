@@ -1,84 +1,10 @@
 //! Identities without a cluster: the command `control` issues certificates, and a mesh file names the proxies.
 
-use linkerd_tests::{
-    Builder, Http1, Metrics, Proxy, SOON, Server, TokenIssuer, binary, eventually, identity, soon,
-    with_identity,
-};
+use crate::control_process::Control;
+use linkerd_tests::{Http1, Metrics, Proxy, SOON, Server, binary, eventually, identity};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
-use std::{fs, net::SocketAddr, path::PathBuf, process::Stdio};
-use tempfile::TempDir;
-use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::{Child, ChildStdout, Command},
-};
-
-/// The controller as a process, and its files.
-struct Control {
-    addr: SocketAddr,
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-    files: TempDir,
-}
-
-impl Control {
-    /// Starts the controller with an empty mesh file and these options; `@name` is a file of the directory.
-    async fn start(files: TempDir, options: &[&str]) -> Self {
-        fs::write(files.path().join("mesh.yaml"), "services: []\n").unwrap();
-        let named = |option: &&str| match option.strip_prefix('@') {
-            Some(name) => files.path().join(name),
-            None => PathBuf::from(option),
-        };
-        // Beyond loopback, the keys of tokens are needed, or the word of the operator.
-        let has_keys = options.contains(&"--token-keys");
-        let any_identity = (!has_keys).then_some("--insecure-any-identity");
-        let mut child = Command::new(binary())
-            .args(["control", "--listen", "0.0.0.0:0", "--tls-name"])
-            .arg(identity("other"))
-            .args(["--tls-name", &identity("control")])
-            .args(["--mesh", "@mesh.yaml"].iter().chain(options).map(named))
-            .args(any_identity)
-            .env_clear()
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut control = Self {
-            addr: ([127, 0, 0, 1], 0).into(),
-            lines: BufReader::new(child.stdout.take().unwrap()).lines(),
-            child,
-            files,
-        };
-        let line = control.line("Controller listens on ").await;
-        let (_, addr) = line.split_once(" on ").unwrap();
-        let addr: SocketAddr = addr.split(' ').next().unwrap().parse().unwrap();
-        control.addr.set_port(addr.port());
-        control
-    }
-
-    /// Waits for a log line that contains the text.
-    async fn line(&mut self, text: &str) -> String {
-        let found = async {
-            loop {
-                let line = self.lines.next_line().await.unwrap().expect("it runs");
-                if line.contains(text) {
-                    return line;
-                }
-            }
-        };
-        soon(found).await
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.files.path().join(name), text).unwrap();
-    }
-
-    /// A proxy `name` that trusts the certificates in `anchors`.
-    fn proxy(&self, name: &str, anchors: &str) -> Builder {
-        let anchors = fs::read_to_string(self.files.path().join(anchors)).unwrap();
-        with_identity(self.addr, &anchors, name, self.files.path())
-            .env("LINKERD_PROXY_INBOUND_ADMIT_LOOPBACK", "0")
-    }
-}
+use std::{fs, os::unix::fs::PermissionsExt};
+use tokio::process::Command;
 
 fn mesh_file(server: &Server, api: &Proxy, caller: &str) -> String {
     let (addr, proxy) = (server.addr(), api.inbound.port());
@@ -112,7 +38,11 @@ fn encrypted(metrics: &Metrics) -> f64 {
 async fn proxies_of_a_mesh_file_talk_mutual_tls_and_callers_are_authorized() {
     let server = Server::says("hello").await;
     let files = tempfile::tempdir().unwrap();
-    let options = ["--write-trust-anchor", "@anchor.pem"];
+    let options = [
+        "--write-trust-anchor",
+        "@anchor.pem",
+        "--insecure-any-identity",
+    ];
     let control = Control::start(files, &options).await;
     let start = async |name| control.proxy(name, "anchor.pem").start().await;
     let (web, guest, api) = tokio::join!(start("web"), start("guest"), start("api"));
@@ -155,7 +85,10 @@ async fn a_hangup_replaces_the_authority() {
     write("both.pem", &format!("{old}{new}"));
     write("anchors.pem", &old);
     write("key.pem", &old_key);
+    let private = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(files.path().join("key.pem"), private).unwrap();
     let options = [
+        "--insecure-any-identity",
         "--trust-anchor",
         "@anchors.pem",
         "--trust-anchor-key",
@@ -184,89 +117,39 @@ async fn a_hangup_replaces_the_authority() {
 }
 
 #[tokio::test]
-async fn a_proxy_gets_a_certificate_for_the_name_of_its_token_alone() {
-    let issuer = TokenIssuer::new();
-    let files = tempfile::tempdir().unwrap();
-    fs::write(files.path().join("keys.json"), issuer.keys()).unwrap();
-    let options = [
-        "--write-trust-anchor",
-        "@anchor.pem",
-        "--token-keys",
-        "@keys.json",
-    ];
-    let mut control = Control::start(files, &options).await;
-    let with_token = |control: &Control, name: &str, token: &str| {
-        control.write(&format!("{name}.token"), token);
-        let path = control.files.path().join(format!("{name}.token"));
-        let path = path.display().to_string();
-        let proxy = control.proxy(name, "anchor.pem");
-        proxy.env("LINKERD2_PROXY_IDENTITY_TOKEN_FILE", path)
-    };
-    for subject in [
-        identity("web"),
-        "system:serviceaccount:default:web".to_owned(),
-    ] {
-        let proxy = with_token(&control, "web", &issuer.token(&subject));
-        drop(proxy.start().await);
-        let line = control.line("issued a certificate").await;
-        assert!(
-            line.contains(&identity("web")) && line.contains("serial"),
-            "{line}"
-        );
-        assert!(line.contains("127.0.0.1:"), "{line}");
-    }
-    let others = issuer.token("system:serviceaccount:default:guest");
-    for (name, token) in [
-        ("web", &*others),
-        ("web", "any text"),
-        // The controller's own name, for which there is a token, too.
-        ("control", &issuer.token(&identity("control"))),
-    ] {
-        let proxy = with_token(&control, name, token).start_unready().await;
-        proxy.wait_for_log("PermissionDenied").await;
-        control.line("refused a certificate").await;
-        assert_eq!(proxy.admin.get("/ready").await.status, 503);
-    }
-}
-
-#[tokio::test]
-async fn any_token_is_enough_on_loopback_alone_and_an_anchor_is_never_replaced() {
-    let files = tempfile::tempdir().unwrap();
-    fs::write(files.path().join("mesh.yaml"), "services: []\n").unwrap();
-    let path = |name: &str| files.path().join(name).display().to_string();
-    let refused = async |listen: &str, anchor: &str| {
-        let output = Command::new(binary())
-            .args(["control", "--mesh", &path("mesh.yaml"), "--listen", listen])
-            .args(["--write-trust-anchor", &path(anchor)])
-            .output();
-        let output = soon(output).await.unwrap();
-        assert!(!output.status.success());
-        String::from_utf8(output.stderr).unwrap()
-    };
-    let error = refused("0.0.0.0:0", "anchor.pem").await;
-    assert!(
-        error.contains("--token-keys") && error.contains("--insecure-any-identity"),
-        "{error}"
-    );
-    assert!(!files.path().join("anchor.pem").exists());
-    fs::write(files.path().join("other.pem"), "of a mesh that runs").unwrap();
-    let error = refused("127.0.0.1:0", "other.pem").await;
-    assert!(error.contains("remove the file"), "{error}");
-    let kept = fs::read_to_string(files.path().join("other.pem")).unwrap();
-    assert_eq!(kept, "of a mesh that runs");
-    // A port that is taken.
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let error = refused(&taken.local_addr().unwrap().to_string(), "anchor.pem").await;
-    assert!(error.contains("cannot listen on"), "{error}");
-    assert!(!files.path().join("anchor.pem").exists());
-}
-
-#[tokio::test]
 async fn options_that_make_no_sense_are_refused_with_their_fix() {
     for (options, problem) in [
         (&["--tls-name", "a.test"][..], "--trust-anchor"),
         (&["--trust-anchor", "a.pem"], "--trust-anchor-key"),
-        (&["--write-trust-anchor", "/none/a.pem"], "/none/a.pem: "),
+        (&["--write-trust-anchor", "/none/a.pem"], "/none/mesh.yaml"),
+        (
+            &["--write-trust-anchor", "a.pem", "--listen", "0.0.0.0:0"],
+            "--insecure-any-identity",
+        ),
+        (
+            &["--write-trust-anchor", "a.pem", "--listen", "[::]:0"],
+            "--token-keys",
+        ),
+        (&["--token-keys", "keys.json"], "--trust-anchor"),
+        (&["--insecure-any-identity"], "--trust-anchor"),
+        (
+            &[
+                "--write-trust-anchor",
+                "a.pem",
+                "--token-keys",
+                "/none/keys.json",
+            ],
+            "/none/keys.json: ",
+        ),
+        (
+            &[
+                "--write-trust-anchor",
+                "a.pem",
+                "--token-keys",
+                "Cargo.toml",
+            ],
+            "Cargo.toml: it is no JSON Web Key Set",
+        ),
         (
             &["--trust-anchor", "/none/a.pem", "--trust-anchor-key", "b"],
             "/none/a.pem: ",

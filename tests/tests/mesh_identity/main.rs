@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod anchors;
+mod authority;
 mod control;
+mod control_admin;
+mod control_process;
 mod crowds;
 mod first;
 mod rotation;

@@ -4,8 +4,9 @@ use linkerd_control::{Authority, AuthorityError};
 use linkerd_proxy_core::tls::Identity;
 use std::{
     cell::RefCell,
-    fs,
+    fs::{self, OpenOptions},
     io::{self, Write},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -22,7 +23,7 @@ pub enum AuthoritySource {
     },
     /// A new authority for the life of the process, whose certificate is written to a file.
     Generated {
-        /// The file, which must not have another authority's certificate.
+        /// The file, which does not exist yet or is empty.
         certificate: PathBuf,
     },
 }
@@ -46,9 +47,18 @@ pub(super) enum AuthorityFileError {
     /// The certificate cannot be written.
     #[error("{}: {error}; name a file in a directory that can be written with `--write-trust-anchor`", path.display())]
     Unwritable { path: PathBuf, error: io::Error },
-    /// The file has another certificate.
-    #[error("{}: it has the certificate of another authority, which a mesh may trust; remove the file, or name another one with `--write-trust-anchor`", path.display())]
-    Occupied { path: PathBuf },
+    /// The file holds something else.
+    #[error(
+        "{} exists, and may be the certificate of an authority that is in use: remove it if no proxy needs it, or name another file with `--write-trust-anchor`",
+        .0.display()
+    )]
+    Exists(PathBuf),
+    /// The private key is not private.
+    #[error(
+        "{} can be read by all users of this host (mode {mode:04o}): whoever has the key is every workload; run `chmod o= {}`",
+        path.display(), path.display()
+    )]
+    PublicKey { path: PathBuf, mode: u32 },
     /// The files are no authority.
     #[error("{} and {}: {error}; give the certificate of an authority and its key in PEM", certificates.display(), key.display())]
     Unusable {
@@ -62,11 +72,13 @@ pub(super) enum AuthorityFileError {
 }
 
 impl MeshAuthority {
-    /// Reads the files, or generates an authority, whose certificate is written by [`publish`](Self::publish).
+    /// Reads the files, or generates an authority, whose certificate is not written yet.
     pub(super) fn new(source: AuthoritySource) -> Result<Self, AuthorityFileError> {
         let authority = match &source {
             AuthoritySource::Files { certificates, key } => read(certificates, key)?,
-            AuthoritySource::Generated { certificate } => generate(certificate)?,
+            AuthoritySource::Generated { .. } => {
+                Authority::generate(NAME).map_err(AuthorityFileError::Generate)?
+            }
         };
         Ok(Self {
             source,
@@ -74,20 +86,20 @@ impl MeshAuthority {
         })
     }
 
-    /// Writes the certificate of an authority that was generated, unless there is one of another.
-    pub(super) fn publish(&self) -> Result<(), AuthorityFileError> {
-        let AuthoritySource::Generated { certificate } = &self.source else {
-            return Ok(());
-        };
-        let file = fs::File::create_new(certificate);
-        let written =
-            file.and_then(|mut file| file.write_all(self.present().trust_anchors().as_bytes()));
-        written.map_err(|error| unwritable(certificate, error))
-    }
-
     /// The authority.
     pub(super) fn present(&self) -> Arc<Authority> {
         self.present.borrow().clone()
+    }
+
+    /// Writes the certificate of an authority that was generated. Called when the controller has its address: a start that fails
+    /// must not take the certificate of the running one from the proxies.
+    pub(super) fn publish(&self) -> Result<(), AuthorityFileError> {
+        match &self.source {
+            AuthoritySource::Files { .. } => Ok(()),
+            AuthoritySource::Generated { certificate } => {
+                write(certificate, self.present().trust_anchors())
+            }
+        }
     }
 
     /// Reads the files again. `None` for an authority that was generated, which stays.
@@ -115,10 +127,15 @@ fn read(certificates: &Path, key: &Path) -> Result<Authority, AuthorityFileError
             error,
         })
     };
-    let (anchors, private) = (
-        text("--trust-anchor", certificates)?,
-        text("--trust-anchor-key", key)?,
-    );
+    let anchors = text("--trust-anchor", certificates)?;
+    let private = text("--trust-anchor-key", key)?;
+    let mode = fs::metadata(key).map(|it| (it.is_file(), it.permissions().mode() & 0o7777));
+    if let Ok((true, mode)) = mode
+        && mode & OTHERS != 0
+    {
+        let path = key.to_owned();
+        return Err(AuthorityFileError::PublicKey { path, mode });
+    }
     Authority::from_pem(&anchors, &private).map_err(|error| AuthorityFileError::Unusable {
         certificates: certificates.to_owned(),
         key: key.to_owned(),
@@ -126,28 +143,28 @@ fn read(certificates: &Path, key: &Path) -> Result<Authority, AuthorityFileError
     })
 }
 
-/// A new authority. Fails where its certificate cannot be written later.
-fn generate(certificate: &Path) -> Result<Authority, AuthorityFileError> {
-    if certificate.exists() {
-        let path = certificate.to_owned();
-        return Err(AuthorityFileError::Occupied { path });
+/// Writes the certificate to a file that is new, empty or no file, such as a pipe.
+fn write(certificate: &Path, text: &str) -> Result<(), AuthorityFileError> {
+    let unwritable = |error| AuthorityFileError::Unwritable {
+        path: certificate.to_owned(),
+        error,
+    };
+    let mut options = OpenOptions::new();
+    options.write(true);
+    let file = match options.clone().create_new(true).open(certificate) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(certificate),
+        opened => opened,
+    };
+    let mut file = file.map_err(unwritable)?;
+    let found = file.metadata().map_err(unwritable)?;
+    if found.is_file() && found.len() > 0 {
+        return Err(AuthorityFileError::Exists(certificate.to_owned()));
     }
-    let directory = certificate
-        .parent()
-        .filter(|path| !path.as_os_str().is_empty());
-    if let Some(Err(error)) = directory.map(fs::metadata) {
-        return Err(unwritable(certificate, error));
-    }
-    Authority::generate(NAME).map_err(AuthorityFileError::Generate)
+    file.write_all(text.as_bytes()).map_err(unwritable)
 }
 
-fn unwritable(certificate: &Path, error: io::Error) -> AuthorityFileError {
-    let path = certificate.to_owned();
-    match error.kind() {
-        io::ErrorKind::AlreadyExists => AuthorityFileError::Occupied { path },
-        _ => AuthorityFileError::Unwritable { path, error },
-    }
-}
+/// The bits of a mode for users that are neither the owner nor of the group.
+const OTHERS: u32 = 0o007;
 
 /// The common name of an authority that is generated.
 const NAME: &str = "root.linkerd.cluster.local";
@@ -164,19 +181,24 @@ mod tests {
             certificate: certificate.clone(),
         };
         let authority = MeshAuthority::new(source.clone()).unwrap();
-        assert!(!certificate.exists(), "the port is not taken yet");
+        assert!(!certificate.exists());
         authority.publish().unwrap();
         let written = fs::read_to_string(&certificate).unwrap();
         assert_eq!(written, authority.present().trust_anchors());
         assert!(authority.reload().unwrap().is_none());
-        let again = MeshAuthority::new(source).err().unwrap().to_string();
-        assert!(again.contains("remove the file"), "{again}");
-        assert!(authority.publish().is_err());
+
+        let second = MeshAuthority::new(source).unwrap().publish();
+        let error = second.unwrap_err().to_string();
+        assert!(error.contains("anchor.pem exists"), "{error}");
+        assert_eq!(fs::read_to_string(&certificate).unwrap(), written);
+        fs::write(&certificate, "").unwrap();
+        authority.publish().unwrap();
         assert_eq!(fs::read_to_string(&certificate).unwrap(), written);
         let nowhere = AuthoritySource::Generated {
             certificate: dir.path().join("none/anchor.pem"),
         };
-        let error = MeshAuthority::new(nowhere).err().unwrap().to_string();
+        let authority = MeshAuthority::new(nowhere).unwrap();
+        let error = authority.publish().unwrap_err().to_string();
         assert!(
             error.contains("none/anchor.pem: ") && error.contains("--write-trust-anchor"),
             "{error}"
@@ -199,6 +221,11 @@ mod tests {
         fs::write(&certificates, authority.trust_anchors()).unwrap();
         assert!(refused().contains("ca.key: ") && refused().contains("`--trust-anchor-key`"));
         fs::write(&key, "no key").unwrap();
+        for mode in [0o644, 0o604, 0o602] {
+            fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(refused().contains("`chmod o= "), "{}", refused());
+        }
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o440)).unwrap();
         assert!(refused().contains("no private key in PEM"), "{}", refused());
     }
 

@@ -19,6 +19,12 @@ pub(super) fn labels_of(name: &str) -> &'static str {
         "control_response_total" => {
             "addr, tls, no_tls_reason, status_code, classification, grpc_status, error"
         }
+        "controller_certificates_total" => {
+            "outcome (issued, refused_token, refused_name, refused_request)"
+        }
+        "controller_mesh_file_loads_total" => "outcome (applied, refused)",
+        "controller_open_streams" => "kind (destination, profile, outbound_policy, inbound_policy)",
+        _ if name.starts_with("controller_") => "",
         "control_dns_resolutions_total" => "client, record_type, result",
         "control_identity_cert_refreshes_total" => "result",
         "trace_export_spans_dropped_total" => "reason (queue_full, export_failed, rejected)",

@@ -90,6 +90,17 @@ fn the_files_of_the_readme_are_good() {
 }
 
 #[test]
+fn the_mesh_file_of_the_page_about_kubernetes_is_good() {
+    let page = include_str!("../../../../docs/kubernetes.md");
+    let blocks = page.split("```").filter_map(|b| b.strip_prefix("yaml\n"));
+    let files: Vec<_> = blocks.filter(|b| b.starts_with("services:")).collect();
+    let [file] = files[..] else {
+        panic!("{files:?}")
+    };
+    assert_eq!(mesh(file).services(), 3);
+}
+
+#[test]
 fn a_service_can_share_its_traffic_with_others() {
     let mesh = mesh(
         "
