@@ -70,16 +70,24 @@ impl Meshed {
         api: impl FnOnce(Builder) -> Builder,
     ) -> Self {
         let files = tempfile::tempdir().unwrap();
-        let path = files.path().join("anchors.pem");
-        let from_file = |builder: Builder| {
-            builder
-                .without("LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS")
-                .env("LINKERD_PROXY_IDENTITY_TRUST_ANCHORS_FILE", path.display())
-        };
-        let (web, api) = (
-            |builder| web(from_file(builder)),
-            |builder| api(from_file(builder)),
-        );
+        let from = anchors_file(files.path());
+        let (web, api) = (|builder| web(from(builder)), |builder| api(from(builder)));
+        Self::start_with_anchors(files, web, api).await
+    }
+
+    /// Starts the mesh, with the trust anchors of the server's proxy alone in a file: the client's proxy goes on to trust the server
+    /// when [`trust`](Self::trust) replaces them.
+    pub async fn start_with_anchors_file_of_api(api: impl FnOnce(Builder) -> Builder) -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let from = anchors_file(files.path());
+        Self::start_with_anchors(files, |web| web, |builder| api(from(builder))).await
+    }
+
+    async fn start_with_anchors(
+        files: TempDir,
+        web: impl FnOnce(Builder) -> Builder,
+        api: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
         let authority = Authority::generate("root").unwrap();
         write_anchors(files.path(), &[&authority]);
         Self::start_in(files, authority, web, api).await
@@ -137,6 +145,16 @@ impl Meshed {
     /// An HTTP/2 connection to the proxy of the client.
     pub async fn http2(&self) -> Http2 {
         Http2::connect(self.web.outbound).await
+    }
+}
+
+/// Has a proxy read its trust anchors from the file among `files`.
+fn anchors_file(files: &Path) -> impl Fn(Builder) -> Builder + use<> {
+    let path = files.join("anchors.pem");
+    move |builder| {
+        builder
+            .without("LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS")
+            .env("LINKERD_PROXY_IDENTITY_TRUST_ANCHORS_FILE", path.display())
     }
 }
 

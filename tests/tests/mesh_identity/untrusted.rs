@@ -47,7 +47,7 @@ async fn stream(web: &Proxy) -> http::Response<hyper::body::Incoming> {
 #[tokio::test]
 async fn connections_of_a_removed_authority_end() {
     let server = endless().await;
-    let mesh = Meshed::start_with_anchors_file(|web| web, |api| api).await;
+    let mesh = Meshed::start_with_anchors_file_of_api(|api| api).await;
     mesh.serve_api(server.addr(), |endpoint| endpoint);
     let mut streaming = stream(&mesh.web).await;
     let new = Authority::generate("new").unwrap();
@@ -66,7 +66,7 @@ async fn connections_of_a_removed_authority_end() {
 #[tokio::test]
 async fn connections_that_are_not_http_end_with_the_trust_in_their_client() {
     let server = linkerd_tests::Tcp::echo().await;
-    let mesh = Meshed::start_with_anchors_file(|web| web, |api| api).await;
+    let mesh = Meshed::start_with_anchors_file_of_api(|api| api).await;
     mesh.serve_api(server.addr(), |endpoint| endpoint);
     mesh.controller
         .policy("api:80")

@@ -78,7 +78,7 @@ provoke! {
     client_untrusted => async |reason: &'static str| {
         let server = Server::start(|_| std::future::pending()).await;
         let logs = |proxy: Builder| proxy.env("LINKERD2_PROXY_LOG", "warn,linkerd=debug");
-        let mesh = Meshed::start_with_anchors_file(|web| web, logs).await;
+        let mesh = Meshed::start_with_anchors_file_of_api(logs).await;
         mesh.serve_api(server.addr(), |endpoint| endpoint);
         let mut client = mesh.http1().await;
         let request = tokio::spawn(async move { client.get("http://api/").await });
