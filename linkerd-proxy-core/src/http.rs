@@ -13,6 +13,7 @@ mod head;
 mod hop_by_hop;
 mod host;
 mod idle;
+mod merged;
 mod message;
 mod observe;
 mod peer_failure;

@@ -38,8 +38,19 @@ pub const HTTP1_PARK_CROWDED: Duration = Duration::from_millis(50);
 /// The HTTP/2 window of a stream, in bytes. RFC 9113's initial value and the incumbent's default.
 pub const HTTP2_STREAM_WINDOW: u32 = 65_535;
 
-/// The HTTP/2 window of a connection, in bytes. The incumbent's default.
-pub const HTTP2_CONNECTION_WINDOW: u32 = 1_048_576;
+/// The HTTP/2 window of a connection of our servers, in bytes.
+///
+/// h2 also ends a connection whose unread DATA frames, each below 256 bytes counted for the missing ones, come to half of it: some
+/// 8,000 frames. With the incumbent's 1 MiB, one paused upload of small messages ended all others (hyperium/h2#939).
+pub const HTTP2_SERVER_CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+
+/// The HTTP/2 window of a connection of our clients, in bytes; some 33,000 unread frames. An endpoint's connection has the streams of
+/// many clients, each of which may pause.
+pub const HTTP2_CLIENT_CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
+
+/// The most responses that nobody reads beside which an endpoint's connection takes further streams, while another connection is
+/// allowed.
+pub const HTTP2_UNREAD_STREAMS: u32 = 16;
 
 /// SETTINGS_MAX_HEADER_LIST_SIZE of our servers, in bytes. hyper's default and the incumbent's.
 pub const HTTP2_SERVER_HEADER_LIST: u32 = 16 * 1024;
@@ -58,8 +69,16 @@ pub const HTTP2_CLIENT_SEND_BUFFER: usize = 1024 * 1024;
 /// default and the incumbent's.
 pub const HTTP2_PENDING_ACCEPT_RESET_STREAMS: usize = 20;
 
-/// Streams reset by the proxy for a peer's errors before the connection is closed. hyper's default and the incumbent's.
-pub const HTTP2_LOCAL_ERROR_RESET_STREAMS: usize = 1024;
+/// Frames for streams that the proxy has reset and forgotten, over the life of a connection, before the connection is closed. They
+/// cross a reset on their way, which is nobody's fault; the incumbent's 1,024 ended connections after as many cancelled calls.
+pub const HTTP2_LOCAL_ERROR_RESET_STREAMS: usize = 16_384;
+
+/// Streams of an endpoint's connection that were reset within the last second, whose crossing frames are ignored; h2 forgets others.
+pub const HTTP2_REMEMBERED_RESETS: usize = 1024;
+
+/// Cancelled streams, and small frames that passed unread, after which an endpoint's connection takes no other stream: h2 counts what
+/// crosses a reset for the life of the connection, and ends it with all of its streams at twice as many frames.
+pub const HTTP2_WORN_AFTER: usize = 8192;
 
 /// hyper's value for a stream limit that the peer has not sent yet.
 pub const HTTP2_UNKNOWN_STREAM_LIMIT: usize = 1_000_003;

@@ -357,15 +357,17 @@ variables! {
     "HTTP/2" {
         /// The window of a stream with the application, peers and controllers, as a client.
         linkerd2 HTTP2_INITIAL_STREAM_WINDOW_SIZE: Window = default("65535"), used, unit("bytes"), since("0.1");
-        /// The window of a connection with the application, peers and controllers, as a client.
-        linkerd2 HTTP2_INITIAL_CONNECTION_WINDOW_SIZE: Window = default("1048576"), used, unit("bytes"), since("0.1");
+        /// The window of a connection with the application, peers and controllers, as a client. A connection ends when its unread
+        /// DATA frames, each of fewer than 256 bytes counted for the missing ones, come to half of it; linkerd2-proxy has 1048576.
+        linkerd2 HTTP2_INITIAL_CONNECTION_WINDOW_SIZE: Window = default("16777216"), used, unit("bytes"), since("0.1");
         /// Whether windows follow the measured bandwidth-delay product; overrides the fixed ones.
         linkerd2 INBOUND_SERVER_HTTP2_ADAPTIVE_FLOW_CONTROL: Bool = default("false"), used, since("0.1");
         /// The window of a stream. Only has an effect together with the one of the connection.
         linkerd2 INBOUND_SERVER_HTTP2_INITIAL_STREAM_WINDOW_SIZE: Window = default("65535"), used, unit("bytes"),
             since("0.1");
-        /// The window of a connection. Only has an effect together with the one of a stream.
-        linkerd2 INBOUND_SERVER_HTTP2_INITIAL_CONNECTION_WINDOW_SIZE: Window = default("1048576"), used, unit("bytes"),
+        /// The window of a connection. Only has an effect together with the one of a stream. A connection ends when its unread DATA
+        /// frames, each of fewer than 256 bytes counted for the missing ones, come to half of it; linkerd2-proxy has 1048576.
+        linkerd2 INBOUND_SERVER_HTTP2_INITIAL_CONNECTION_WINDOW_SIZE: Window = default("4194304"), used, unit("bytes"),
             since("0.1");
         /// The time between PINGs. Only has an effect together with the timeout.
         linkerd2 INBOUND_SERVER_HTTP2_KEEP_ALIVE_INTERVAL: Duration = unset, used, since("0.1");
@@ -388,8 +390,9 @@ variables! {
         /// The window of a stream. Only has an effect together with the one of the connection.
         linkerd2 OUTBOUND_SERVER_HTTP2_INITIAL_STREAM_WINDOW_SIZE: Window = default("65535"), used, unit("bytes"),
             since("0.1");
-        /// The window of a connection. Only has an effect together with the one of a stream.
-        linkerd2 OUTBOUND_SERVER_HTTP2_INITIAL_CONNECTION_WINDOW_SIZE: Window = default("1048576"), used,
+        /// The window of a connection. Only has an effect together with the one of a stream. A connection ends when its unread DATA
+        /// frames, each of fewer than 256 bytes counted for the missing ones, come to half of it; linkerd2-proxy has 1048576.
+        linkerd2 OUTBOUND_SERVER_HTTP2_INITIAL_CONNECTION_WINDOW_SIZE: Window = default("4194304"), used,
             unit("bytes"), since("0.1");
         /// The time between PINGs. Only has an effect together with the timeout.
         linkerd2 OUTBOUND_SERVER_HTTP2_KEEP_ALIVE_INTERVAL: Duration = unset, used, since("0.1");

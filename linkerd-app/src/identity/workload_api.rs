@@ -50,7 +50,7 @@ impl Service<Request<Body>> for WorkloadApi {
             let mut http2 = http2::Builder::new(LocalExec);
             http2
                 .initial_stream_window_size(limits::HTTP2_STREAM_WINDOW)
-                .initial_connection_window_size(limits::HTTP2_CONNECTION_WINDOW)
+                .initial_connection_window_size(limits::HTTP2_CLIENT_CONNECTION_WINDOW)
                 .max_header_list_size(limits::HTTP2_CLIENT_HEADER_LIST);
             let (mut calls, connection) = http2.handshake(stream).await?;
             // The connection ends with the call, and has the same error.

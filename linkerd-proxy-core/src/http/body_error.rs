@@ -13,8 +13,17 @@ pub struct BodyError(Cause);
 enum Cause {
     /// The connection or the stream of the body failed.
     Http(hyper::Error),
+    /// The connection of the body was given up.
+    Gone(Box<Gone>),
     /// The proxy ended the body.
     Ended(Box<Ended>),
+}
+
+#[derive(Debug)]
+struct Gone {
+    error: hyper::Error,
+    /// For hyper: the code of a connection says nothing about another connection's stream.
+    reset: h2::Error,
 }
 
 #[derive(Debug)]
@@ -35,6 +44,7 @@ impl BodyError {
     pub fn reset_code(&self) -> Option<h2::Reason> {
         match &self.0 {
             Cause::Http(error) => find::<h2::Error>(error).and_then(h2::Error::reason),
+            Cause::Gone(_) => None,
             Cause::Ended(ended) => ended.error.reset_code(),
         }
     }
@@ -43,7 +53,7 @@ impl BodyError {
     pub fn reason(&self) -> Reason {
         match &self.0 {
             Cause::Http(_) if self.reset_code().is_some() => Reason::StreamReset,
-            Cause::Http(_) => Reason::ConnectionLost,
+            Cause::Http(_) | Cause::Gone(_) => Reason::ConnectionLost,
             Cause::Ended(ended) => ended.error.reason(),
         }
     }
@@ -61,9 +71,9 @@ impl BodyError {
     /// never the endpoint's.
     pub(super) fn request_failure(&self) -> (Reason, String) {
         match &self.0 {
-            Cause::Http(error) => (
+            Cause::Http(_) | Cause::Gone(_) => (
                 Reason::BrokenBody,
-                format!("the request's body broke off: {error}"),
+                format!("the request's body broke off: {self}"),
             ),
             Cause::Ended(ended) => (ended.error.reason(), ended.error.to_string()),
         }
@@ -73,7 +83,14 @@ impl BodyError {
 impl From<hyper::Error> for BodyError {
     #[inline]
     fn from(error: hyper::Error) -> Self {
-        Self(Cause::Http(error))
+        let is_gone = find::<h2::Error>(&error).is_some_and(h2::Error::is_go_away);
+        Self(match is_gone {
+            true => Cause::Gone(Box::new(Gone {
+                error,
+                reset: h2::Reason::INTERNAL_ERROR.into(),
+            })),
+            false => Cause::Http(error),
+        })
     }
 }
 
@@ -89,6 +106,10 @@ impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Cause::Http(error) => error.fmt(f),
+            Cause::Gone(gone) => match find::<h2::Error>(&gone.error) {
+                Some(cause) => write!(f, "{}: {cause}", gone.error),
+                None => gone.error.fmt(f),
+            },
             Cause::Ended(ended) => ended.error.fmt(f),
         }
     }
@@ -98,6 +119,7 @@ impl StdError for BodyError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(match &self.0 {
             Cause::Http(error) => error,
+            Cause::Gone(gone) => &gone.reset,
             Cause::Ended(ended) => &ended.reset,
         })
     }

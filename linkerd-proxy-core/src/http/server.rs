@@ -8,7 +8,7 @@ mod refusal;
 mod run;
 
 use self::lent::LentIo;
-use super::{HalfSent, Http2Settings, Responder, idle::IdleTimer};
+use super::{HalfSent, Http2Settings, Responder, idle::IdleTimer, merged::Merged};
 use crate::{
     drain, limits,
     transport::{Activity, Duplex, Io},
@@ -190,7 +190,8 @@ where
     let activity = Arc::new(Activity::default());
     io.watch(activity.clone());
     let (io, returned) = LentIo::new(io);
-    let mut serve = Box::pin(builder.serve_connection(TokioIo::new(io), service));
+    let mut serve =
+        Box::pin(builder.serve_connection(TokioIo::new(Merged::of_client(io)), service));
     let timeout = settings.header_timeout;
     let ran = run(
         serve.as_mut(),

@@ -33,11 +33,15 @@ impl Http2Settings {
         (self != Self::default()).then(|| Box::new(self))
     }
 
-    /// The sizes of windows: as set, or else the values of `limits.rs`.
-    pub(super) fn flow_control(&self) -> FlowControl {
+    /// The sizes of a client's windows: as set, or else the values of `limits.rs`.
+    pub(super) fn client_windows(&self) -> FlowControl {
+        self.windows(limits::HTTP2_CLIENT_CONNECTION_WINDOW)
+    }
+
+    fn windows(&self, connection: u32) -> FlowControl {
         self.flow_control.unwrap_or(FlowControl::Fixed {
             stream: limits::HTTP2_STREAM_WINDOW,
-            connection: limits::HTTP2_CONNECTION_WINDOW,
+            connection,
         })
     }
 
@@ -60,7 +64,7 @@ impl Http2Settings {
                 self.max_pending_accept_reset_streams
                     .unwrap_or(limits::HTTP2_PENDING_ACCEPT_RESET_STREAMS),
             );
-        match self.flow_control() {
+        match self.windows(limits::HTTP2_SERVER_CONNECTION_WINDOW) {
             FlowControl::Adaptive => builder.adaptive_window(true),
             FlowControl::Fixed { stream, connection } => builder
                 .initial_stream_window_size(stream)

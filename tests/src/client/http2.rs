@@ -23,13 +23,25 @@ impl Http2 {
         Self::over(socket).await
     }
 
+    /// Connects, with so many bytes as the window of each stream.
+    pub async fn with_window(addr: SocketAddr, window: u32) -> Self {
+        let socket = soon(TcpStream::connect(addr)).await.unwrap();
+        socket.set_nodelay(true).unwrap();
+        let mut builder = builder();
+        builder.initial_stream_window_size(window);
+        Self::built(builder, socket).await
+    }
+
     /// Uses an open connection.
     pub async fn over(io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
-        let (send, connection) = http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .handshake(TokioIo::new(io))
-            .await
-            .unwrap();
+        Self::built(builder(), io).await
+    }
+
+    async fn built(
+        builder: http2::Builder<TokioExecutor>,
+        io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        let (send, connection) = builder.handshake(TokioIo::new(io)).await.unwrap();
         tokio::spawn(connection);
         Self { send }
     }
@@ -55,6 +67,12 @@ impl Http2 {
     pub fn is_open(&self) -> bool {
         !self.send.is_closed()
     }
+}
+
+fn builder() -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.timer(TokioTimer::new());
+    builder
 }
 
 /// The code of a reset stream.

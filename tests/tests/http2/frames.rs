@@ -26,22 +26,27 @@ async fn mesh(frames: Vec<u8>, closes: bool) -> (Mesh, Tcp) {
     (mesh, endpoint)
 }
 
-/// Reads the head of a request.
+/// Reads a client's preface and the head of its first request.
 async fn request_came(socket: &mut TcpStream) -> std::io::Result<()> {
     socket.read_exact(&mut [0; PREFACE]).await?;
+    next_request(socket).await.map(|_| ())
+}
+
+/// Reads the head of the next request, and returns its stream.
+pub(super) async fn next_request(socket: &mut TcpStream) -> std::io::Result<u8> {
     loop {
         let mut head = [0; 9];
         socket.read_exact(&mut head).await?;
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
         socket.read_exact(&mut vec![0; length as usize]).await?;
         if head[3] == HEADERS {
-            return Ok(());
+            return Ok(head[8]);
         }
     }
 }
 
 /// A frame (RFC 9113, section 4.1).
-fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).unwrap();
     let head = [0, 0, length, kind, flags, 0, 0, 0, stream];
     [&head, payload].concat()
@@ -81,15 +86,15 @@ async fn a_response_that_breaks_off_at_once_has_its_head() {
 }
 
 /// The length of the client's connection preface.
-const PREFACE: usize = 24;
+pub(super) const PREFACE: usize = 24;
 
-const HEADERS: u8 = 1;
+pub(super) const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
+pub(super) const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
-const END_HEADERS: u8 = 4;
+pub(super) const END_HEADERS: u8 = 4;
 
 /// The field `:status: 200` (RFC 7541, appendix A).
-const STATUS_200: u8 = 0x88;
+pub(super) const STATUS_200: u8 = 0x88;
 /// The code of a reset.
 const CANCEL: u8 = 8;

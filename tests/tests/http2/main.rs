@@ -4,10 +4,12 @@
 
 mod abandoned;
 mod connections;
+mod crossing;
 mod cut_short;
 mod explicit;
 mod frames;
 mod grpc;
+mod small_frames;
 mod streams;
 
 use linkerd_control::{Endpoint, EndpointSet};

@@ -75,7 +75,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("INBOUND_HTTP1_CONNECTION_POOL_IDLE_TIMEOUT", "3s"),
     ("OUTBOUND_HTTP1_CONNECTION_POOL_IDLE_TIMEOUT", "3s"),
     ("HTTP2_INITIAL_STREAM_WINDOW_SIZE", "65535"),
-    ("HTTP2_INITIAL_CONNECTION_WINDOW_SIZE", "1048576"),
+    ("HTTP2_INITIAL_CONNECTION_WINDOW_SIZE", "16777216"),
     ("DESTINATION_SVC_ADDR", "-"),
     ("DESTINATION_SVC_NAME", "-"),
     ("DESTINATION_CONTEXT", ""),
@@ -172,7 +172,7 @@ const DEFAULTS: &[(&str, &str)] = &[
 const SERVER_HTTP2_DEFAULTS: &[(&str, &str)] = &[
     ("ADAPTIVE_FLOW_CONTROL", "false"),
     ("INITIAL_STREAM_WINDOW_SIZE", "65535"),
-    ("INITIAL_CONNECTION_WINDOW_SIZE", "1048576"),
+    ("INITIAL_CONNECTION_WINDOW_SIZE", "4194304"),
     ("KEEP_ALIVE_INTERVAL", "-"),
     ("KEEP_ALIVE_TIMEOUT", "-"),
     ("MAX_CONCURRENT_STREAMS", "10000"),
@@ -227,17 +227,17 @@ fn every_default_is_valid() {
 #[test]
 fn the_least_environment_gives_the_defaults() {
     let config = load(&[]);
-    let fixed = FlowControl::Fixed {
-        stream: 65_535,
-        connection: 1_048_576,
-    };
-    let http2 = Http2Settings {
-        flow_control: Some(fixed),
+    let http2_with = |connection| Http2Settings {
+        flow_control: Some(FlowControl::Fixed {
+            stream: 65_535,
+            connection,
+        }),
         ..Http2Settings::default()
     };
+    let http2 = http2_with(16_777_216);
     let http2_server = Http2Settings {
         max_concurrent_streams: Some(10_000),
-        ..http2.clone()
+        ..http2_with(4_194_304)
     };
     let pool = PoolSettings {
         max_idle: 10_000,
@@ -417,7 +417,7 @@ fn values_that_depend_on_others() {
         windows(&[stream]),
         FlowControl::Fixed {
             stream: 65_535,
-            connection: 1_048_576
+            connection: 4_194_304
         }
     );
     let adaptive = ("INBOUND_SERVER_HTTP2_ADAPTIVE_FLOW_CONTROL", "true");

@@ -13,6 +13,12 @@ pub(super) fn classify(error: hyper::Error) -> Error {
     if let Some(h2) = h2
         && let Some(code) = h2.reason()
     {
+        if h2.is_go_away() && h2.is_library() {
+            let detail = format!("the proxy ended the endpoint's connection: {h2}");
+            return Error::new(Reason::ConnectionLost)
+                .detail(detail)
+                .source(error);
+        }
         if h2.is_go_away() && h2.is_remote() {
             let detail = format!("the endpoint goes away, and did not take the stream: {code:?}");
             // The code is the connection's, mostly NO_ERROR, and says nothing about the request.

@@ -1,6 +1,7 @@
 //! HTTP/2 connections of one endpoint: as many as the endpoint's stream limit and unread responses require.
 
 mod stream;
+mod wear;
 
 use super::{
     body::StreamBody,
@@ -12,7 +13,7 @@ use super::{
 use crate::{
     Backoff, EndpointStatus, Error, Rejected,
     endpoint::Capacity,
-    http::{FlowControl, Http2Settings, HttpRequest, LocalExec, ResponseBody},
+    http::{FlowControl, Http2Settings, HttpRequest, LocalExec, ResponseBody, merged::Merged},
     limits,
     reconnect::{Connects, Reconnect, reconnect},
     task::spawn_local,
@@ -35,6 +36,7 @@ use std::{
 use stream::{Connection, Stream};
 use tokio::time::timeout;
 use tower_service::Service;
+use wear::Wear;
 
 /// Sends requests to one endpoint over HTTP/2. Copies of a client share the connections.
 ///
@@ -216,8 +218,9 @@ where
         let io = connect.call(()).await?;
         let trust = io.endpoint_trust();
         let (watch, heard, peer) = Reads::new();
+        let (io, small) = Merged::of_server(Watched { io, watch });
         let (sender, mut connection) = builder(&self.settings)
-            .handshake(TokioIo::new(Watched { io, watch }))
+            .handshake(TokioIo::new(io))
             .await
             .map_err(classify)?;
         let limit = peer_limit(&mut connection, heard).await;
@@ -257,7 +260,7 @@ where
             }
             changed(&client);
         });
-        let windows = self.settings.flow_control();
+        let windows = self.settings.client_windows();
         let client = Rc::downgrade(self);
         let has_room_again = move || changed(&client);
         Ok(Connection::new(
@@ -265,6 +268,7 @@ where
             known,
             limit,
             retired,
+            Wear::new(small, windows),
             windows,
             has_room_again,
         ))
@@ -295,7 +299,7 @@ fn builder(settings: &Http2Settings) -> http2::Builder<LocalExec> {
                 .max_header_list_size
                 .unwrap_or(limits::HTTP2_CLIENT_HEADER_LIST),
         );
-    match settings.flow_control() {
+    match settings.client_windows() {
         FlowControl::Adaptive => builder.adaptive_window(true),
         FlowControl::Fixed { stream, connection } => builder
             .initial_stream_window_size(stream)
@@ -310,9 +314,12 @@ fn builder(settings: &Http2Settings) -> http2::Builder<LocalExec> {
     if let Some(size) = settings.max_frame_size {
         builder.max_frame_size(size);
     }
-    if let Some(max) = settings.max_concurrent_reset_streams {
-        builder.max_concurrent_reset_streams(max);
-    }
+    builder.max_local_error_reset_streams(limits::HTTP2_LOCAL_ERROR_RESET_STREAMS);
+    builder.max_concurrent_reset_streams(
+        settings
+            .max_concurrent_reset_streams
+            .unwrap_or(limits::HTTP2_REMEMBERED_RESETS),
+    );
     builder.max_send_buf_size(
         settings
             .max_send_buf_size

@@ -1,11 +1,17 @@
 //! Streams of an HTTP/2 connection, and its room for more.
 
-use super::super::{
-    body::{Lease, PolledFrame},
-    peer::Peer,
-    uploading::Uploading,
+use super::{
+    super::{
+        body::{Lease, PolledFrame},
+        peer::Peer,
+        uploading::Uploading,
+    },
+    wear::Wear,
 };
-use crate::http::{FlowControl, Now};
+use crate::{
+    http::{FlowControl, Now},
+    limits,
+};
 use http_body::Body;
 use hyper::{body::Incoming, client::conn::http2::SendRequest};
 use std::{
@@ -25,9 +31,11 @@ pub(super) struct Connection<B> {
     limit: Rc<Cell<usize>>,
     /// Whether it takes no stream any more: the endpoint is trusted no more.
     retired: Rc<Cell<bool>>,
+    /// What crossed resets, or was not read.
+    wear: Wear,
     /// Streams with a frame that was not read yet.
     unread: Cell<usize>,
-    /// The number of unread streams that can hold all of the connection's window.
+    /// The number of unread streams beside which others go to another connection.
     stalled_by: usize,
     /// Notifies the client that a connection which took no stream takes one.
     has_room_again: Box<dyn Fn()>,
@@ -37,6 +45,7 @@ pub(super) struct Connection<B> {
 pub(super) struct Stream<B> {
     connection: Rc<Connection<B>>,
     is_unread: bool,
+    is_complete: bool,
 }
 
 impl<B> Connection<B> {
@@ -47,6 +56,7 @@ impl<B> Connection<B> {
         peer: Rc<Peer>,
         limit: Rc<Cell<usize>>,
         retired: Rc<Cell<bool>>,
+        wear: Wear,
         windows: FlowControl,
         has_room_again: impl Fn() + 'static,
     ) -> Self {
@@ -56,6 +66,7 @@ impl<B> Connection<B> {
             streams: Cell::new(0),
             limit,
             retired,
+            wear,
             unread: Cell::new(0),
             stalled_by: stalled_by(windows),
             has_room_again: Box::new(has_room_again),
@@ -63,7 +74,7 @@ impl<B> Connection<B> {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.sender.is_closed() || self.retired.get()
+        self.sender.is_closed() || self.retired.get() || self.wear.is_worn()
     }
 
     /// Whether the connection takes another stream. A stalled connection does so only if it `is_last`: no further connection is
@@ -83,6 +94,7 @@ impl<B> Connection<B> {
             "streams": self.streams.get(),
             "limit": self.limit.get(),
             "unread": self.unread.get(),
+            "cancelled": self.wear.cancelled(),
         })
     }
 
@@ -100,6 +112,7 @@ impl<B> Stream<B> {
         Self {
             connection: connection.clone(),
             is_unread: false,
+            is_complete: false,
         }
     }
 
@@ -131,17 +144,25 @@ impl<B> Stream<B> {
 impl<B> Lease for Stream<B> {
     fn poll_frame(&mut self, incoming: &mut Incoming, cx: &mut Context<'_>) -> PolledFrame {
         let polled = Pin::new(incoming).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            self.connection.wear.read(frame);
+        }
         // There may be more, unless it says that there is not.
         self.set_unread(matches!(polled, Poll::Ready(Some(Ok(_)))));
         polled
     }
 
-    fn complete(self: Box<Self>, _: &Now) {}
+    fn complete(mut self: Box<Self>, _: &Now) {
+        self.is_complete = true;
+    }
 }
 
 impl<B> Drop for Stream<B> {
     fn drop(&mut self) {
         self.set_unread(false);
+        if !self.is_complete {
+            self.connection.wear.cancel();
+        }
         let streams = &self.connection.streams;
         let was_full = streams.get() >= self.connection.limit.get();
         streams.set(streams.get() - 1);
@@ -151,10 +172,14 @@ impl<B> Drop for Stream<B> {
     }
 }
 
-/// The number of streams whose windows make up that of their connection.
+/// The number of unread responses that may stall others: their windows make up that of their connection, or their small frames
+/// its limit of them.
 fn stalled_by(windows: FlowControl) -> usize {
     match windows {
-        FlowControl::Fixed { stream, connection } => (connection / stream.max(1)).max(1) as usize,
+        FlowControl::Fixed { stream, connection } => {
+            let streams = (connection / stream.max(1)).max(1);
+            streams.min(limits::HTTP2_UNREAD_STREAMS) as usize
+        }
         // The size of adaptive windows is unknown.
         FlowControl::Adaptive => usize::MAX,
     }
