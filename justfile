@@ -13,6 +13,16 @@ check:
 test:
     tests/run
 
+# The tests of examples/own-test, with a proxy that is built first.
+example:
+    cargo build
+    PATH={{justfile_directory()}}/target/debug:$PATH cargo test --manifest-path examples/own-test/Cargo.toml --target-dir target --locked
+
+# The lock of examples/own-test, with the versions of the workspace.
+lock-example:
+    cp Cargo.lock examples/own-test/Cargo.lock
+    cargo metadata --manifest-path examples/own-test/Cargo.toml --format-version 1 >/dev/null
+
 # The Helm chart: compares what it renders with deploy/helm/rendered; `just chart --update` writes it anew.
 chart *options:
     python3 -m venv target/chart

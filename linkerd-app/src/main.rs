@@ -61,7 +61,8 @@ enum Command {
     Tap(Box<cli::TapArgs>),
     /// Adds the sidecar to Kubernetes manifests, and prints them.
     ///
-    /// Workloads get an init container, the proxy, volumes, labels and annotations; all other text stays as it is. The
+    /// Workloads get an init container, the proxy as a native sidecar (Kubernetes 1.30 or later; `--config
+    /// proxy-enable-native-sidecar=false` makes it a container), volumes, labels and annotations; all other text stays as it is. The
     /// annotation linkerd.io/inject (enabled, ingress, disabled) of a pod template, or else of its namespace among the
     /// manifests, decides; without one the workload is injected. Annotations config.linkerd.io/* of either set the proxy up.
     /// Skipped workloads are named on standard error. The exit code is 0, 64 if a manifest or an option is wrong, or 1 if

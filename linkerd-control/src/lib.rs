@@ -5,8 +5,9 @@
 //! `InboundServerPolicies.GetPort`, `InboundServerPolicies.WatchPort`, and `Identity.Certify` if it has an [`Authority`]. It
 //! has two users:
 //!
-//! - **Tests** script it: push and remove endpoints, send invalid messages, answer with an error, stay silent, be slow,
-//!   drop streams, crash and restart ([`Script`], [`Server`]), and await look-ups ([`Controller::expect_lookup`]).
+//! - **Tests** start a proxy against it ([`ProxyBuilder`]), and script it: push and remove endpoints, send invalid messages,
+//!   answer with an error, stay silent, be slow, drop streams, crash and restart ([`Script`], [`Server`]), and await look-ups
+//!   ([`Controller::expect_lookup`]).
 //! - **People** write one YAML file of services ([`Mesh`]), which is applied at once whenever it changes
 //!   ([`watch_file`]).
 //!
@@ -35,6 +36,7 @@ mod mesh;
 mod open_stream;
 mod policy;
 mod profile;
+mod proxy;
 mod script;
 mod serve;
 mod server_policy;
@@ -43,6 +45,9 @@ mod stream;
 mod table;
 mod target;
 mod tokens;
+
+/// The crates whose types are in the signatures: futures, messages of the APIs, the proxy's state, listeners and watch channels, statuses.
+pub use {futures, linkerd_api_proto, serde_json, tokio, tonic};
 
 pub use crate::authority::{Authority, AuthorityError, IssuedIdentity, SignedCertificate};
 pub use crate::content::EndpointSet;
@@ -61,6 +66,7 @@ pub use crate::policy::{
     RouteRule, RouteTimeouts, TlsRoute,
 };
 pub use crate::profile::{Profile, ProfileMatch, ProfileRoute, ResponseClass, ResponseMatch};
+pub use crate::proxy::{ProxyBuilder, ProxyError, ProxyExit, ProxyProcess};
 pub use crate::script::Script;
 pub use crate::serve::Server;
 pub use crate::server_policy::{Authorization, InboundRoute, RateLimit, ServerPolicy};

@@ -59,7 +59,7 @@ pub use crate::meshed::{Meshed, identity, with_identity};
 pub use crate::metrics::Metrics;
 pub use crate::ports::{addr_of, blackhole, bound_at, refused};
 pub use crate::prometheus::{PROMETHEUS, Prometheus};
-pub use crate::proxy::{Builder, Exit, Proxy, binary};
+pub use crate::proxy::{Builder, Proxy, binary};
 pub use crate::server::{Fail, Seen, Server, ServerBuilder, echo_upgraded, reply};
 pub use crate::skipped::{is_root, skipped};
 pub use crate::spire_agent::{SpireAgent, svid};
@@ -67,6 +67,7 @@ pub use crate::tap::{AdminTap, TapApi, any_request};
 pub use crate::tcp::{Tcp, echo};
 pub use crate::token_issuer::TokenIssuer;
 pub use crate::yaml_values::documents;
+pub use linkerd_control::ProxyExit as Exit;
 
 /// The error of a test's operations.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,29 +1,16 @@
 //! The proxy as a process.
 
 mod binary;
-mod log;
 
 pub use binary::binary;
 
-use crate::{Admin, Metrics, SOON, eventually, soon};
-use log::Log;
-use std::{
-    collections::BTreeMap,
-    net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
-    process::{ExitStatus, Stdio},
-    time::Duration,
-};
-use tokio::process::{Child, Command};
+use crate::{Admin, Metrics, SOON, eventually};
+use linkerd_control::{ProxyBuilder, ProxyError, ProxyExit, ProxyProcess};
+use std::{net::SocketAddr, path::PathBuf, process::ExitStatus, time::Duration};
 
 /// Options of a proxy.
 #[derive(Clone, Debug)]
-pub struct Builder {
-    env: BTreeMap<String, String>,
-    args: Vec<String>,
-    program: Option<PathBuf>,
-    uid: Option<u32>,
-}
+pub struct Builder(ProxyBuilder);
 
 /// A running proxy; dropping it ends it.
 pub struct Proxy {
@@ -33,148 +20,81 @@ pub struct Proxy {
     pub inbound: SocketAddr,
     /// The admin server.
     pub admin: Admin,
-    child: Child,
-    log: Log,
-}
-
-/// The end of a proxy.
-#[derive(Debug)]
-pub struct Exit {
-    /// The exit status.
-    pub status: ExitStatus,
-    /// The whole output.
-    pub output: String,
+    process: ProxyProcess,
 }
 
 impl Builder {
     /// An explicit proxy with the required variables, on free ports of loopback.
     pub fn new(control: SocketAddr) -> Self {
-        let builder = Self {
-            env: BTreeMap::new(),
-            args: Vec::new(),
-            program: None,
-            uid: None,
-        };
-        builder
-            .env("LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS", "127.0.0.1:0")
-            .env(INBOUND_LISTEN_ADDR, "127.0.0.1:0")
-            .env("LINKERD2_PROXY_ADMIN_LISTEN_ADDR", "127.0.0.1:0")
-            .env("LINKERD2_PROXY_DESTINATION_SVC_ADDR", control)
-            .env("LINKERD2_PROXY_POLICY_SVC_ADDR", control)
-            .env("LINKERD2_PROXY_POLICY_WORKLOAD", "ns:pod")
-            .env("LINKERD_PROXY_OUTBOUND_EXPLICIT", "1")
-            .env("LINKERD_PROXY_OUTBOUND_ALLOW_LOOPBACK", "1")
-            .env("LINKERD2_PROXY_LOG", log_directives())
+        let builder = ProxyBuilder::new(control).program(binary());
+        Self(builder.env("LINKERD2_PROXY_LOG", log_directives()))
     }
 
     /// Sets a variable.
     #[must_use]
-    pub fn env(mut self, name: &str, value: impl ToString) -> Self {
-        self.env.insert(name.to_owned(), value.to_string());
-        self
+    pub fn env(self, name: &str, value: impl ToString) -> Self {
+        Self(self.0.env(name, value))
     }
 
     /// Removes a variable.
     #[must_use]
-    pub fn without(mut self, name: &str) -> Self {
-        self.env.remove(name);
-        self
+    pub fn without(self, name: &str) -> Self {
+        Self(self.0.without(name))
     }
 
     /// Adds an argument.
     #[must_use]
-    pub fn arg(mut self, arg: &str) -> Self {
-        self.args.push(arg.to_owned());
-        self
+    pub fn arg(self, arg: &str) -> Self {
+        Self(self.0.arg(arg))
     }
 
     /// Replaces all arguments.
     #[must_use]
-    pub fn arguments(mut self, args: &[&str]) -> Self {
-        self.args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        self
+    pub fn arguments(self, args: &[&str]) -> Self {
+        Self(self.0.arguments(args))
     }
 
     /// Runs a copy of the binary.
     #[must_use]
-    pub fn program(mut self, program: PathBuf) -> Self {
-        self.program = Some(program);
-        self
+    pub fn program(self, program: PathBuf) -> Self {
+        Self(self.0.program(program))
     }
 
     /// Runs the proxy as another user.
     #[must_use]
-    pub fn uid(mut self, uid: u32) -> Self {
-        self.uid = Some(uid);
-        self
+    pub fn uid(self, uid: u32) -> Self {
+        Self(self.0.uid(uid))
     }
 
     /// Starts the proxy, and returns when it listens and is ready.
     pub async fn start(self) -> Proxy {
-        let proxy = self.start_unready().await;
-        let admin = proxy.admin;
-        eventually(SOON, "the proxy is ready", || async move {
-            (admin.get("/ready").await.status == 200).then_some(())
-        })
-        .await;
-        proxy
+        Proxy::of(self.0.start().await)
     }
 
     /// Starts the proxy, and returns when it listens.
     pub async fn start_unready(self) -> Proxy {
-        let has_inbound = self.env.contains_key(INBOUND_LISTEN_ADDR);
-        let (child, log) = self.spawn();
-        let addr = async |line: &str| {
-            let line = log.wait_for(line, SOON).await;
-            let addr = line.rsplit(' ').next().and_then(|addr| addr.parse().ok());
-            addr.unwrap_or_else(|| panic!("no address in {line:?}"))
-        };
-        let admin = addr("Admin interface on ").await;
-        let inbound = match has_inbound {
-            true => addr("Inbound interface on ").await,
-            false => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        };
-        let outbound = addr("Outbound interface on ").await;
-        Proxy {
-            outbound,
-            inbound,
-            admin: Admin { addr: admin },
-            child,
-            log,
-        }
+        Proxy::of(self.0.start_unready().await)
     }
 
     /// Starts the proxy, and waits until it ends by itself.
-    pub async fn run(self) -> Exit {
-        let (mut child, log) = self.spawn();
-        let status = soon(child.wait()).await.unwrap();
-        let output = log.whole().await;
-        Exit { status, output }
-    }
-
-    fn spawn(self) -> (Child, Log) {
-        let program = self.program.as_deref().unwrap_or_else(|| binary());
-        let mut command = Command::new(program);
-        command
-            .args(&self.args)
-            .env_clear()
-            .envs(&self.env)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        if let Some(uid) = self.uid {
-            command.uid(uid).gid(uid).current_dir("/");
-        }
-        let mut child = command
-            .spawn()
-            .unwrap_or_else(|error| panic!("cannot run {}: {error}", program.display()));
-        let log = Log::read(child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        (child, log)
+    pub async fn run(self) -> ProxyExit {
+        passed(self.0.run().await)
     }
 }
 
 impl Proxy {
+    fn of(started: Result<ProxyProcess, ProxyError>) -> Self {
+        let process = passed(started);
+        Self {
+            outbound: process.outbound,
+            inbound: process.inbound,
+            admin: Admin {
+                addr: process.admin,
+            },
+            process,
+        }
+    }
+
     /// A builder of a proxy with this control plane.
     pub fn builder(control: SocketAddr) -> Builder {
         Builder::new(control)
@@ -197,22 +117,22 @@ impl Proxy {
 
     /// Waits for a line of the log that contains a text, and returns it.
     pub async fn wait_for_log(&self, text: &str) -> String {
-        self.log.wait_for(text, SOON).await
+        passed(self.process.wait_for_log(text, SOON).await)
     }
 
     /// The output so far.
     pub fn log(&self) -> String {
-        self.log.text()
+        self.process.log()
     }
 
     /// Pauses or resumes reading its output.
     pub fn pause_log(&self, paused: bool) {
-        self.log.pause(paused);
+        self.process.pause_log(paused);
     }
 
     /// The process id.
     pub fn pid(&self) -> u32 {
-        self.child.id().expect("it runs")
+        self.process.pid().expect("it runs")
     }
 
     /// Sets the soft limit of its open descriptors.
@@ -226,7 +146,7 @@ impl Proxy {
 
     /// Whether the proxy still runs.
     pub fn is_alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        matches!(self.process.try_wait(), Ok(None))
     }
 
     /// The resident memory in bytes.
@@ -253,26 +173,26 @@ impl Proxy {
 
     /// Waits for its end.
     pub async fn wait_exit(&mut self, within: Duration) -> ExitStatus {
-        match tokio::time::timeout(within, self.child.wait()).await {
-            Ok(status) => status.unwrap(),
-            Err(_) => panic!("the proxy still runs after {within:?}:\n{}", self.log()),
-        }
+        passed(self.process.wait(within).await)
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let ended = self.child.try_wait();
+            let ended = self.process.try_wait();
             eprintln!(
                 "--- the proxy ({ended:?}), its log:\n{}---",
-                self.log.text()
+                self.process.log()
             );
         }
     }
 }
 
-const INBOUND_LISTEN_ADDR: &str = "LINKERD2_PROXY_INBOUND_LISTEN_ADDR";
+/// The value, or a panic whose message has the proxy's output.
+fn passed<T>(result: Result<T, ProxyError>) -> T {
+    result.unwrap_or_else(|error| panic!("{error}"))
+}
 
 /// The log directives, from the environment if set.
 fn log_directives() -> String {

@@ -1,7 +1,8 @@
-//! The metrics in the alerts and the dashboard of `deploy/` exist in the proxy.
+//! The metrics in the alerts and the dashboard of `deploy/` exist in the proxy, and the documented scrape finds its ports.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use linkerd_tests::documents;
 use serde_json::Value;
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -99,4 +100,40 @@ fn the_dashboard_shows_metrics_of_the_proxy() {
     let queries: Vec<_> = queries.collect();
     assert!(queries.len() >= 20);
     assert_known("linkerd-proxy.json", &queries);
+}
+
+/// The names of all ports of a manifest, after their containers' names: `control;admin`.
+fn container_ports(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|it| container_ports(it, found)),
+        Value::Object(fields) => {
+            if let (Some(name), Some(Value::Array(ports))) =
+                (fields.get("name"), fields.get("ports"))
+            {
+                let ports = ports.iter().filter_map(|port| port["name"].as_str());
+                found.extend(ports.map(|port| format!("{};{port}", name.as_str().unwrap())));
+            }
+            fields.values().for_each(|it| container_ports(it, found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_scrape_of_the_page_about_kubernetes_finds_controller_and_sidecars() {
+    let mut found = BTreeSet::new();
+    for file in [
+        "deploy/kubernetes/control/deployment.yaml",
+        "linkerd-inject/tests/golden/deployment.injected.yaml",
+    ] {
+        for document in documents(&read(file)) {
+            container_ports(&document, &mut found);
+        }
+    }
+    let page = read("docs/kubernetes.md");
+    let mut lines = page.lines().map(str::trim);
+    let regex = lines.find_map(|line| line.strip_prefix("regex: ")).unwrap();
+    let scraped: BTreeSet<_> = regex.split('|').map(str::to_owned).collect();
+    assert_eq!(scraped.len(), 2);
+    assert!(scraped.is_subset(&found), "{scraped:?} of {found:?}");
 }

@@ -1,4 +1,5 @@
 //! The examples of the README, pasted in order into one shell. They use fixed ports, so each test has a namespace.
+//! The example of the library's README is that of its project.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -123,4 +124,22 @@ fn an_example_whose_port_is_taken_ends_there_and_admits_no_guest() {
             assert!(!output.contains("HTTP/1.1"), "no request is sent: {output}");
         },
     );
+}
+
+#[test]
+fn the_library_s_readme_has_the_test_of_the_example_project() {
+    let readme = include_str!("../../linkerd-control/README.md");
+    let section = readme.split("## In tests").nth(1).unwrap();
+    let block = |language: &str| {
+        let block = section.split(&format!("```{language}\n")).nth(1).unwrap();
+        block.split("```").next().unwrap()
+    };
+    let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+
+    let test = include_str!("../../examples/own-test/tests/failover.rs");
+    assert!(squeezed(test).contains(&squeezed(block("rust,ignore"))));
+    // The project is inside of the clone, a user's is beside it.
+    let manifest = include_str!("../../examples/own-test/Cargo.toml");
+    let dependencies = block("toml").replace("linkerd-proxy/", "../../");
+    assert!(manifest.contains(&dependencies), "{dependencies}");
 }

@@ -57,6 +57,28 @@ fn every_dependency_of_the_workspace_has_a_user() {
     assert!(unused.is_empty(), "of no crate: {unused:#?}");
 }
 
+/// Other versions would be built, and reviewed, a second time.
+#[test]
+fn the_example_has_the_versions_of_the_workspace() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let packages = |lock: &str| {
+        let lock = fs::read_to_string(root.join(lock)).unwrap();
+        let tables = lock.split("[[package]]").skip(1);
+        let names = tables.map(|it| it.trim().lines().take(2).collect::<Vec<_>>().join(" "));
+        names.collect::<BTreeSet<_>>()
+    };
+    let (workspace, example) = (
+        packages("Cargo.lock"),
+        packages("examples/own-test/Cargo.lock"),
+    );
+    let others: Vec<_> = example.difference(&workspace).collect();
+    assert_eq!(
+        others,
+        [r#"name = "own-test" version = "0.1.0""#],
+        "`just lock-example` takes those of the workspace"
+    );
+}
+
 /// Crates that a package's code names, by library name.
 struct UsedCrates {
     anywhere: BTreeSet<String>,

@@ -101,6 +101,43 @@ fn the_mesh_file_of_the_page_about_kubernetes_is_good() {
 }
 
 #[test]
+fn every_example_that_protects_ports_denies_by_default() {
+    let mut protected = 0;
+    for (file, text) in [
+        ("README.md", include_str!("../../../../README.md")),
+        (
+            "docs/kubernetes.md",
+            include_str!("../../../../docs/kubernetes.md"),
+        ),
+        (
+            "linkerd-control/README.md",
+            include_str!("../../../README.md"),
+        ),
+        (
+            "linkerd-app/examples/mesh.yaml",
+            include_str!("../../../../linkerd-app/examples/mesh.yaml"),
+        ),
+        (
+            "deploy/kubernetes/control/mesh.yaml",
+            include_str!("../../../../deploy/kubernetes/control/mesh.yaml"),
+        ),
+        (
+            "deploy/helm/example-values.yaml",
+            include_str!("../../../../deploy/helm/example-values.yaml"),
+        ),
+    ] {
+        // Blocks of a page, or the whole of another file.
+        for block in text.split("```") {
+            if block.lines().any(|line| line.trim() == "servers:") {
+                assert!(block.contains("defaultAccessPolicy: deny"), "{file}");
+                protected += 1;
+            }
+        }
+    }
+    assert_eq!(protected, 6, "of each file one");
+}
+
+#[test]
 fn a_service_can_share_its_traffic_with_others() {
     let mesh = mesh(
         "

@@ -1,40 +1,39 @@
-use parking_lot::Mutex;
-use std::{sync::Arc, time::Duration};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, BufReader},
-    sync::watch,
-    task::JoinHandle,
-};
+//! The output of a process, by lines.
 
-/// The output of a process, by lines.
-pub struct Log {
+use super::error::ProxyError;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// The lines so far. They are kept as long as the process is: a test is short.
+pub(super) struct OutputLog {
     lines: Arc<Mutex<Vec<String>>>,
     count: watch::Receiver<usize>,
     paused: watch::Sender<bool>,
     readers: Vec<JoinHandle<()>>,
 }
 
-impl Log {
+impl OutputLog {
     /// Collects the lines of both streams.
-    pub fn read(
+    pub(super) fn read(
         stdout: impl AsyncRead + Unpin + Send + 'static,
         stderr: impl AsyncRead + Unpin + Send + 'static,
     ) -> Self {
         let lines = Arc::default();
-        let (told, count) = watch::channel(0);
-        let told = Arc::new(told);
+        let (counted, count) = watch::channel(0);
+        let counted = Arc::new(counted);
         let paused = watch::Sender::new(false);
-        let collect = |told| {
-            let (lines, paused) = (Arc::clone(&lines), paused.subscribe());
-            Collect {
-                lines,
-                told,
-                paused,
-            }
+        let collect = |counted| LineCollector {
+            lines: Arc::clone(&lines),
+            counted,
+            paused: paused.subscribe(),
         };
         let readers = vec![
-            tokio::spawn(collect(told.clone()).all_of(stdout)),
-            tokio::spawn(collect(told).all_of(stderr)),
+            tokio::spawn(collect(counted.clone()).all_of(stdout)),
+            tokio::spawn(collect(counted).all_of(stderr)),
         ];
         Self {
             lines,
@@ -45,12 +44,16 @@ impl Log {
     }
 
     /// Pauses or resumes reading.
-    pub fn pause(&self, paused: bool) {
+    pub(super) fn pause(&self, paused: bool) {
         self.paused.send_replace(paused);
     }
 
     /// Waits for a line that contains a text.
-    pub async fn wait_for(&self, text: &str, within: Duration) -> String {
+    pub(super) async fn wait_for(
+        &self,
+        text: &str,
+        within: Duration,
+    ) -> Result<String, ProxyError> {
         let find = || {
             let lines = self.lines.lock();
             lines.iter().find(|line| line.contains(text)).cloned()
@@ -67,21 +70,30 @@ impl Log {
                 }
             }
         });
+        let wanted = format!("line with {text:?}");
+        let output = || self.text();
         match found.await {
-            Ok(Some(line)) => line,
-            Ok(None) => panic!("the process ended without {text:?}:\n{}", self.text()),
-            Err(_) => panic!("no {text:?} within {within:?}:\n{}", self.text()),
+            Ok(Some(line)) => Ok(line),
+            Ok(None) => Err(ProxyError::Ended {
+                wanted,
+                output: output(),
+            }),
+            Err(_) => Err(ProxyError::Late {
+                wanted,
+                within,
+                output: output(),
+            }),
         }
     }
 
     /// The output so far.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let lines = self.lines.lock();
         lines.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
     /// The whole output until the process ends.
-    pub async fn whole(mut self) -> String {
+    pub(super) async fn whole(mut self) -> String {
         for reader in self.readers.drain(..) {
             let _ = reader.await;
         }
@@ -90,13 +102,13 @@ impl Log {
 }
 
 /// Reads one stream.
-struct Collect {
+struct LineCollector {
     lines: Arc<Mutex<Vec<String>>>,
-    told: Arc<watch::Sender<usize>>,
+    counted: Arc<watch::Sender<usize>>,
     paused: watch::Receiver<bool>,
 }
 
-impl Collect {
+impl LineCollector {
     async fn all_of(mut self, stream: impl AsyncRead + Unpin) {
         let mut stream = BufReader::new(stream).lines();
         loop {
@@ -108,7 +120,7 @@ impl Collect {
             };
             let Ok(Some(line)) = line else { break };
             self.lines.lock().push(line);
-            self.told.send_modify(|count| *count += 1);
+            self.counted.send_modify(|count| *count += 1);
         }
     }
 }
