@@ -26,17 +26,14 @@ pub(super) const TARGET: Target = Target {
     words: &[b"HTTP/1.1\r\n", b"PRI * HTTP/2.0", b"\r\n", b"GET "],
 };
 
-/// A decision by a prefix stays the same with more bytes, but that other bytes may still become a request where lookalikes are
-/// HTTP; a request line by the grammar also looks like one, and a search finds it in any pieces.
+/// HTTP by a prefix stays HTTP with more bytes, while other bytes may still become a request; a request line by the grammar also looks
+/// like one, and a search finds it in any pieces.
 fn run(input: &[u8]) {
     for lookalikes in [Lookalikes::Http, Lookalikes::Opaque] {
         let mut decided = None;
         for len in (0..=input.len().min(64)).chain([input.len()]) {
             let now = classify(&input[..len], lookalikes);
-            let may_change = match lookalikes {
-                Lookalikes::Http => matches!(decided, None | Some(Detected::Opaque)),
-                Lookalikes::Opaque => decided.is_none(),
-            };
+            let may_change = matches!(decided, None | Some(Detected::Opaque));
             assert!(
                 may_change || decided == now,
                 "{decided:?} became {now:?} at {len}"

@@ -36,6 +36,8 @@ pub struct Outbound {
     pub(super) ctx: Rc<Context>,
     targets: Rc<Targets>,
     pub(super) silent: SilentDestinations<Target>,
+    /// Targets whose clients begin with a word that might become a request, and never does.
+    pub(super) unfinished: SilentDestinations<Target>,
     /// The size of the future of a connection.
     connection_bytes: Cell<usize>,
 }
@@ -47,6 +49,7 @@ impl Outbound {
             ctx,
             targets: Rc::default(),
             silent: SilentDestinations::default(),
+            unfinished: SilentDestinations::default(),
             connection_bytes: Cell::default(),
         })
     }
@@ -87,6 +90,7 @@ impl Outbound {
             "half_sent": self.ctx.half_sent.inspect(),
             "http1_pools": self.ctx.http1.inspect(),
             "silent_clients": self.silent.inspect(Target::to_string),
+            "unfinished_clients": self.unfinished.inspect(Target::to_string),
             "targets": self.targets.inspect(),
         })
     }
@@ -186,10 +190,7 @@ impl Outbound {
         let mut io = Io::new(stream, self.ctx.families.transport.series(labels));
         let drain = &mut client.listener.drain().watch();
         // Nothing but HTTP is spoken here: a broken request line gets an answer.
-        let settings = DetectSettings {
-            lookalikes: Lookalikes::Http,
-            ..self.detect_settings()
-        };
+        let settings = self.detect_settings(Lookalikes::Http);
         let detected = match detect(&mut io, settings, drain, |_, _| {}).await {
             Ok(detected) => detected,
             Err(error) => return self.failed(&client, local, &error),
@@ -232,7 +233,10 @@ impl Outbound {
     ) {
         let series = TargetStack::client_series_of(&self.ctx, &original.into());
         let mut io = Io::new(stream, series);
-        let version = match self.detect(&mut io, &client, &INGRESS).await {
+        let version = match self
+            .detect(&mut io, &client, &INGRESS, Lookalikes::Opaque)
+            .await
+        {
             Ok(Some(Detected::Http1)) => Version::HTTP_11,
             Ok(Some(Detected::Http2)) => Version::HTTP_2,
             Ok(Some(Detected::Opaque) | None) => {
@@ -275,6 +279,7 @@ impl Outbound {
         io: &mut Io,
         client: &ClientInfo,
         parent: &Meta,
+        lookalikes: Lookalikes,
     ) -> Result<Option<Detected>, Error> {
         let outbound = &self.ctx.families.outbound;
         let parent = meta_labels(Labels::new(), "parent", parent);
@@ -285,13 +290,13 @@ impl Outbound {
             outbound.detect_duration.get(parent).observe_duration(took);
         };
         let drain = &mut client.listener.drain().watch();
-        detect(io, self.detect_settings(), drain, count).await
+        detect(io, self.detect_settings(lookalikes), drain, count).await
     }
 
-    fn detect_settings(&self) -> DetectSettings {
+    fn detect_settings(&self, lookalikes: Lookalikes) -> DetectSettings {
         DetectSettings {
             timeout: self.ctx.config.outbound.detect_timeout,
-            lookalikes: Lookalikes::Opaque,
+            lookalikes,
             answers: self.refusals(false),
         }
     }

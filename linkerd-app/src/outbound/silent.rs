@@ -5,7 +5,7 @@ use crate::{metrics::meta_labels, server::FirstSpeaker};
 use linkerd_proxy_core::{
     Error,
     metrics::Labels,
-    transport::{ClientInfo, Detected, Io},
+    transport::{ClientInfo, Detected, Io, Lookalikes},
 };
 use tokio::time::Instant;
 
@@ -67,11 +67,31 @@ impl Outbound {
         client: &ClientInfo,
         stack: &TargetStack,
     ) -> Result<Option<Detected>, Error> {
-        let parent = &stack.discovered().policy.parent;
-        let detected = self.detect(io, client, parent).await?;
-        // Bytes that begin like a request and do not go on are opaque.
-        let undecided = || (!io.prefix().is_empty()).then_some(Detected::Opaque);
-        Ok(detected.or_else(undecided))
+        let (target, parent) = (stack.target(), &stack.discovered().policy.parent);
+        let lookalikes = match self.unfinished.is_expected(target, Instant::now()) {
+            true => Lookalikes::OpaqueUnlessWhole,
+            false => Lookalikes::Opaque,
+        };
+        match self.detect(io, client, parent, lookalikes).await? {
+            None if io.prefix().is_empty() => Ok(None),
+            None => {
+                // Bytes that begin like a request and do not go on are opaque.
+                if self.unfinished.was_silent(target, Instant::now()) {
+                    tracing::info!(
+                        %target,
+                        "protocol detection timed out: a client of this target began with what could be a request, and did not go on; \
+                         to have no detection for good, list the port in the annotation config.linkerd.io/opaque-ports of its Service"
+                    );
+                }
+                Ok(Some(Detected::Opaque))
+            }
+            Some(detected) => {
+                if detected != Detected::Opaque {
+                    self.unfinished.has_spoken(target);
+                }
+                Ok(Some(detected))
+            }
+        }
     }
 
     fn count_silent(&self, speaker: FirstSpeaker, stack: &TargetStack) {

@@ -82,7 +82,7 @@ impl<D: Clone + Eq + Hash> SilentDestinations<D> {
     }
 
     /// Notes a client that spoke first.
-    fn has_spoken(&self, destination: &D) {
+    pub fn has_spoken(&self, destination: &D) {
         self.0.borrow_mut().remove(destination);
     }
 

@@ -30,6 +30,9 @@ pub enum Lookalikes {
     Http,
     /// Treated as another protocol.
     Opaque,
+    /// Treated as another protocol, and a request line that is not whole in the first bytes too: so it was before at this destination,
+    /// and its rest never came.
+    OpaqueUnlessWhole,
 }
 
 /// Reads until the protocol is certain; returns it with the bytes that were read.
@@ -104,6 +107,8 @@ pub fn classify(buf: &[u8], lookalikes: Lookalikes) -> Option<Detected> {
     match lookalikes {
         Lookalikes::Http => by_looks(buf),
         Lookalikes::Opaque => by_grammar(buf),
+        Lookalikes::OpaqueUnlessWhole if buf.is_empty() => None,
+        Lookalikes::OpaqueUnlessWhole => by_grammar(buf).or(Some(Detected::Opaque)),
     }
 }
 
@@ -115,9 +120,20 @@ fn by_grammar(buf: &[u8]) -> Option<Detected> {
     let end = buf[blank..].iter().position(|byte| *byte == b'\n');
     let line = end.map_or(buf, |end| &buf[..=blank + end]);
     match httparse::Request::new(&mut []).parse(line) {
+        Ok(_) if end.is_none() && !may_become_request(&buf[blank..]) => Some(Detected::Opaque),
         Ok(_) => end.map(|_| Detected::Http1),
         Err(_) => Some(Detected::Opaque),
     }
+}
+
+/// Whether the beginning of a line is waited for: a known method, a part of one, or any word before a path. Other words are those of
+/// other protocols.
+fn may_become_request(begun: &[u8]) -> bool {
+    let has_path = || {
+        let mut words = begun.splitn(2, |byte| *byte == b' ');
+        words.nth(1).is_some_and(|target| target.starts_with(b"/"))
+    };
+    may_become_method(begun) || begins_with_method(begun) || has_path()
 }
 
 /// A line that some server might read as a request line. Bytes that cannot begin with a known method are not waited for.
@@ -170,6 +186,9 @@ mod tests {
             (b"\r\nQUIT\r\n", Some(Detected::Opaque)),
             (b"GET / HT", None),
             (b"P", None),
+            (b"PUTS", Some(Detected::Opaque)),
+            (b"HZX", Some(Detected::Opaque)),
+            (b"EHLO client", Some(Detected::Opaque)),
             (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Some(Detected::Http2)),
             (b"PRI * HTTP", None),
             (b"PRIVMSG #rust :hello\r\n", Some(Detected::Opaque)),
@@ -202,6 +221,23 @@ mod tests {
         for cut in 0..line.len() - 1 {
             let begun = classify(&line.as_bytes()[..cut], Lookalikes::Http);
             assert_eq!(begun, None, "{:?}", &line[..cut]);
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_request_with_an_unknown_method_is_waited_for() {
+        assert_eq!(classify(b"PURGE /page HT", Lookalikes::Opaque), None);
+    }
+
+    #[test]
+    fn what_never_became_a_request_is_not_waited_for_again() {
+        for (bytes, expected) in [
+            ("", None),
+            ("PUT", Some(Detected::Opaque)),
+            ("GET / HTTP/1.1\r\n", Some(Detected::Http1)),
+        ] {
+            let found = classify(bytes.as_bytes(), Lookalikes::OpaqueUnlessWhole);
+            assert_eq!(found, expected, "{bytes}");
         }
     }
 
@@ -300,14 +336,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn more_bytes_never_change_a_decision(bytes: Vec<u8>, cut: usize) {
+        fn more_bytes_never_change_a_decision_for_http(bytes: Vec<u8>, cut: usize) {
             let cut = cut % (bytes.len() + 1);
-            if let Some(decided) = classify(&bytes[..cut], Lookalikes::Opaque) {
-                prop_assert_eq!(classify(&bytes, Lookalikes::Opaque), Some(decided));
-            }
-            // Other bytes may still turn out to be a request: their relay goes on with the search.
-            if let Some(http @ (Detected::Http1 | Detected::Http2)) = classify(&bytes[..cut], Lookalikes::Http) {
-                prop_assert_eq!(classify(&bytes, Lookalikes::Http), Some(http));
+            // Other bytes may still turn out to be a request; where that matters, their relay goes on with the search.
+            for lookalikes in [Lookalikes::Http, Lookalikes::Opaque] {
+                if let Some(http @ (Detected::Http1 | Detected::Http2)) = classify(&bytes[..cut], lookalikes) {
+                    prop_assert_eq!(classify(&bytes, lookalikes), Some(http));
+                }
             }
         }
 

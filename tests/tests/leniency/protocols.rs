@@ -1,11 +1,14 @@
 //! Protocols that are not HTTP are relayed at once.
 
 use linkerd_tests::{
-    Tcp, Wire,
-    netns::{POD, Pod, isolated},
+    Builder, Tcp, Wire,
+    netns::{ELSEWHERE, POD, Pod, isolated},
 };
 use parking_lot::Mutex;
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The first bytes of real clients.
@@ -42,28 +45,73 @@ const FIRST: &[(&str, &[u8])] = &[
     ("Graphite", b"servers.web.cpu 0.5 1764064800\n"),
     ("TLS", b"\x16\x03\x01\0\x05\x01\0\0\x01\x03"),
     ("one byte", b"\x01"),
+    ("a word", b"PING"),
+    ("two words", b"EHLO client"),
 ];
 
+/// Speaks all protocols with a server at this address, through a proxy that would wait for the rest of a request line.
+async fn speak_with(server: IpAddr) {
+    let timeout = |direction| format!("LINKERD2_PROXY_{direction}_DETECT_TIMEOUT");
+    let patient = |proxy: Builder| {
+        let proxy = proxy.env(&timeout("INBOUND"), "600s");
+        proxy.env(&timeout("OUTBOUND"), "600s")
+    };
+    let _pod = Pod::start(patient).await;
+    for (protocol, first) in FIRST {
+        let wanted = first.len();
+        let application = Tcp::start_at(SocketAddr::new(server, 0), move |mut socket| async move {
+            let mut read = vec![0; wanted];
+            socket.read_exact(&mut read).await.unwrap();
+            let _ = socket.write_all(b"answer").await;
+        })
+        .await;
+        let mut wire = Wire::connect(application.addr()).await;
+        wire.send(first).await;
+        let answer = wire.rest().await;
+        assert_eq!(answer, "answer", "{protocol}");
+    }
+}
+
 #[test]
-fn other_protocols_are_relayed_at_once() {
-    isolated("protocols::other_protocols_are_relayed_at_once", async {
-        let timeout = "LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT";
-        let _pod = Pod::start(|proxy| proxy.env(timeout, "600s")).await;
-        for (protocol, first) in FIRST {
-            let wanted = first.len();
-            let application =
-                Tcp::start_at(SocketAddr::from((POD, 0)), move |mut socket| async move {
-                    let mut read = vec![0; wanted];
-                    socket.read_exact(&mut read).await.unwrap();
-                    let _ = socket.write_all(b"answer").await;
-                })
-                .await;
-            let mut wire = Wire::connect(application.addr()).await;
-            wire.send(first).await;
-            let answer = wire.rest().await;
-            assert_eq!(answer, "answer", "{protocol}");
-        }
-    });
+fn other_protocols_are_relayed_to_the_application_at_once() {
+    isolated(
+        "protocols::other_protocols_are_relayed_to_the_application_at_once",
+        speak_with(POD),
+    );
+}
+
+#[test]
+fn other_protocols_are_relayed_to_servers_at_once() {
+    isolated(
+        "protocols::other_protocols_are_relayed_to_servers_at_once",
+        speak_with(ELSEWHERE),
+    );
+}
+
+/// A word that might become a request is waited for once.
+#[test]
+fn a_word_that_never_becomes_a_request_is_waited_for_once() {
+    isolated(
+        "protocols::a_word_that_never_becomes_a_request_is_waited_for_once",
+        async {
+            let timeout = "LINKERD2_PROXY_OUTBOUND_DETECT_TIMEOUT";
+            let pod = Pod::start(|proxy| proxy.env(timeout, "300ms")).await;
+            let answers = |mut socket: tokio::net::TcpStream| async move {
+                let _ = socket.read_exact(&mut [0; 3]).await;
+                let _ = socket.write_all(b"answer").await;
+            };
+            let server = Tcp::start_at(SocketAddr::new(ELSEWHERE, 0), answers).await;
+            for _ in 0..3 {
+                let mut wire = Wire::connect(server.addr()).await;
+                wire.send("PUT").await;
+                assert_eq!(wire.rest().await, "answer");
+            }
+            let metrics = pod.proxy.metrics().await;
+            let results = "outbound_tcp_detect_http_results_total";
+            let waited = [("result", "read_timeout")];
+            assert_eq!(metrics.sum(results, &waited), 1.0);
+        },
+    );
 }
 
 #[test]
