@@ -10,7 +10,7 @@ use linkerd_proxy_core::{
     Error, Rejected,
     error::ObserveRejection,
     http::{
-        BodyEnd, HttpRequest, Now, ObserveResponse, ObservedResponse, ResponseBody,
+        AttemptNotes, BodyEnd, HttpRequest, Now, ObserveResponse, ObservedResponse, ResponseBody,
         ResponseClasses, Upload, is_grpc,
     },
     metrics::{Counter, LabelSet},
@@ -126,6 +126,10 @@ where
         let classes = request.context().response_classes.clone();
         EndpointMetricsFuture {
             start: request.context().attempted,
+            unanswered: Unanswered {
+                attempts: request.context().attempts.clone(),
+                series: series.clone(),
+            },
             inner: self.inner.call(request),
             series,
             grpc,
@@ -143,6 +147,7 @@ pin_project! {
         inner: F,
         start: Instant,
         series: Rc<EndpointSeries>,
+        unanswered: Unanswered,
         grpc: bool,
         // Whether the proxy's own answer would be in gRPC.
         answered_as_grpc: bool,
@@ -150,6 +155,22 @@ pin_project! {
         upload: Option<Rc<Upload>>,
         // The response classes of its route, if that has any.
         classes: Option<Rc<ResponseClasses>>,
+    }
+}
+
+/// The series of a request without an answer. A drop counts a failure if a limit of the route has ended the attempt.
+struct Unanswered {
+    attempts: Option<Rc<AttemptNotes>>,
+    series: Rc<EndpointSeries>,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        let attempts = self.attempts.as_ref();
+        if let Some(reason) = attempts.and_then(|attempts| attempts.timed_out_by_policy()) {
+            let failed = Classification::of_failure(&reason.into(), false, None);
+            self.series.count(failed);
+        }
     }
 }
 
@@ -163,6 +184,9 @@ where
         let this = self.project();
         // The result is changed in place and returned: taking it apart would move it twice.
         let mut polled = this.inner.poll(cx);
+        if polled.is_ready() {
+            this.unanswered.attempts = None;
+        }
         match &mut polled {
             Poll::Pending => {}
             Poll::Ready(Ok(response)) => {

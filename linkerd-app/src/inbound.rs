@@ -186,7 +186,7 @@ impl Inbound {
             (_, tls) => tls,
         };
         let mut io = Io::new(stream, policy.peer(tls).connections());
-        io.put_back(read);
+        io.begin_with(read);
         if let Some(name) = &gateway {
             let protocol = known.said();
             // Boxed: rarely needed, and it would enlarge the future of every connection.

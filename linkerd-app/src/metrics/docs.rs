@@ -238,6 +238,7 @@ const DIFFERENT_VALUES: &str = "\
 | families | difference |
 |---|---|
 | `stack_create_total`, `stack_drop_total` | `protocol` is `http`, `opaq` or `tls`, and `name` is `balance`, `forward` or `endpoint`, as with linkerd2-proxy, or `fail` for a backend that refuses its traffic. An endpoint counts when it is first used, since it has no stack before. A connection that is forwarded to one address, opaque or TLS, has no stack of its endpoint |
+| `response_latency_ms`, `route_response_latency_ms`, `control_response_latency_ms` | with fractions of a millisecond; linkerd2-proxy cuts each latency to whole milliseconds, so that the sum of fast responses is 0 there |
 | `outbound_http_errors_total` | `error=\"i/o\"` does not occur: each I/O error is an endpoint's, and counted there |
 | `outbound_tcp_balancer_*` | `logical` is the name of the profile, or else the target. If the profile of a target changes, a balancer that stays in use keeps its label |
 | `*_balancer_*` | series of a balancer that is gone leave after `LINKERD2_PROXY_METRICS_RETAIN_IDLE`; linkerd2-proxy keeps them for ever |";

@@ -5,11 +5,13 @@ use crate::metrics::RouteFamilies;
 use http::Response;
 use linkerd_proxy_core::{
     Error,
-    http::{BodyEnd, HttpRequest, Now, ObserveResponse, ObservedResponse, ResponseBody},
+    http::{
+        AttemptNotes, BodyEnd, HttpRequest, Now, ObserveResponse, ObservedResponse, ResponseBody,
+    },
     metrics::{Counter, Histogram, LabelSet},
     stack::ObserveCall,
 };
-use std::rc::Rc;
+use std::{cell::Cell, rc::Rc};
 use tokio::time::Instant;
 
 /// Counts requests to a backend and their responses.
@@ -37,20 +39,43 @@ impl BackendMetrics {
 }
 
 impl ObserveCall<HttpRequest, Response<ResponseBody>> for BackendMetrics {
-    /// The request's arrival.
-    type Call = Instant;
+    type Call = BackendCall;
 
-    fn begin(&self, request: &mut HttpRequest) -> Instant {
+    fn begin(&self, request: &mut HttpRequest) -> BackendCall {
         self.0.requests.incr();
-        request.context().arrived
+        let context = request.context();
+        let attempts = context.attempts.clone();
+        BackendCall {
+            arrived: context.arrived,
+            unanswered: Cell::new(attempts.map(|attempts| (attempts, self.0.clone()))),
+        }
     }
 
-    fn answered(&self, arrived: &Instant, response: &mut Response<ResponseBody>) {
-        response.body_mut().observe(self.0.clone(), *arrived);
+    fn answered(&self, call: &BackendCall, response: &mut Response<ResponseBody>) {
+        call.unanswered.take();
+        response.body_mut().observe(self.0.clone(), call.arrived);
     }
 
-    fn failed(&self, _: &Instant, error: &mut Error) {
+    fn failed(&self, call: &BackendCall, error: &mut Error) {
+        call.unanswered.take();
         self.0.statuses.count(Status::of_error(error));
+    }
+}
+
+/// A request to a backend. A drop counts a failure if a limit of the route has ended the attempt.
+pub struct BackendCall {
+    arrived: Instant,
+    /// The notes of a request without an answer, if a limit may end it.
+    unanswered: Cell<Option<(Rc<AttemptNotes>, Rc<BackendSeries>)>>,
+}
+
+impl Drop for BackendCall {
+    fn drop(&mut self) {
+        if let Some((attempts, series)) = self.unanswered.take()
+            && let Some(reason) = attempts.timed_out_by_policy()
+        {
+            series.statuses.count(Status::of_error(&reason.into()));
+        }
     }
 }
 

@@ -99,7 +99,7 @@ where
             .sleep
             .get_or_insert_with(|| Box::pin(sleep_until(*this.due)));
         ready!(sleep.as_mut().poll(cx));
-        this.attempts.time_out();
+        this.attempts.time_out(Reason::ProfileTimeout);
         let text = format!("{} after {:?}", Reason::ProfileTimeout, this.limit);
         let error = Error::new(Reason::ProfileTimeout).detail(text);
         Poll::Ready(Err(this.attempts.explain(error)))

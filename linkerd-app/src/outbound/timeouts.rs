@@ -148,7 +148,7 @@ impl RequestLimits {
         let Some(attempts) = &self.attempts else {
             return reason.into();
         };
-        attempts.time_out();
+        attempts.time_out(reason);
         attempts.explain(reason.into())
     }
 

@@ -140,7 +140,7 @@ impl Drop for OpenAttempt {
     fn drop(&mut self) {
         let notes = self.notes.as_ref();
         self.span
-            .give_up(notes.is_some_and(|notes| notes.has_timed_out()));
+            .give_up(notes.is_some_and(|notes| notes.timed_out().is_some()));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Notes about the attempts to send a request.
 
-use crate::{Error, endpoint::EndpointQueue};
+use crate::{Error, Reason, endpoint::EndpointQueue};
 use std::{
     cell::{Cell, RefCell},
     fmt,
@@ -11,7 +11,7 @@ use std::{
 #[derive(Default)]
 pub struct AttemptNotes {
     endpoint: Cell<Option<EndpointId>>,
-    has_timed_out: Cell<bool>,
+    timed_out: Cell<Option<Reason>>,
     /// The queue in which the present attempt waits.
     queue: RefCell<Option<Rc<dyn EndpointQueue>>>,
 }
@@ -32,7 +32,7 @@ impl AttemptNotes {
     /// Notes that an endpoint got the request.
     pub fn given_to(&self, endpoint: EndpointId) {
         self.endpoint.set(Some(endpoint));
-        self.has_timed_out.set(false);
+        self.timed_out.set(None);
     }
 
     /// The notes of a parallel attempt, which prefers another endpoint.
@@ -58,14 +58,21 @@ impl AttemptNotes {
         }
     }
 
-    /// Notes that the present attempt was ended by a limit of the route.
-    pub fn time_out(&self) {
-        self.has_timed_out.set(true);
+    /// Notes that the present attempt is ended by a limit of the route, with this reason.
+    pub fn time_out(&self, reason: Reason) {
+        self.timed_out.set(Some(reason));
     }
 
-    /// Whether a limit of the route ended the present attempt.
-    pub fn has_timed_out(&self) -> bool {
-        self.has_timed_out.get()
+    /// The limit of the route that ended the present attempt, if one did.
+    pub fn timed_out(&self) -> Option<Reason> {
+        self.timed_out.get()
+    }
+
+    /// The limit of a policy that ended the present attempt, if one did. The incumbent counts such an end as the endpoint's failure, and that
+    /// of a profile not at all.
+    pub fn timed_out_by_policy(&self) -> Option<Reason> {
+        let reason = self.timed_out();
+        reason.filter(|reason| *reason != Reason::ProfileTimeout)
     }
 }
 
@@ -73,7 +80,7 @@ impl fmt::Debug for AttemptNotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AttemptNotes")
             .field("endpoint", &self.endpoint)
-            .field("has_timed_out", &self.has_timed_out)
+            .field("timed_out", &self.timed_out)
             .finish_non_exhaustive()
     }
 }

@@ -37,6 +37,12 @@ impl<S> CountedStream<S> {
         }
     }
 
+    /// Puts back bytes that were read before the connection was counted, and counts them as received.
+    pub fn begin_with(&mut self, read: Bytes) {
+        self.series.received(read.len() as u64);
+        self.put_back(read);
+    }
+
     /// Puts back bytes that were read; the next reads return them first.
     pub fn put_back(&mut self, read: Bytes) {
         self.prefix = match self.prefix.is_empty() {
@@ -272,7 +278,7 @@ mod tests {
         let mut io = CountedStream::new(server.unwrap().0, metrics.series(labels));
         client.write_all(b"world").await.unwrap();
         io.put_back(Bytes::from_static(b"lo "));
-        io.put_back(Bytes::from_static(b"hel"));
+        io.begin_with(Bytes::from_static(b"hel"));
         let mut read = [0; 11];
         io.read_exact(&mut read).await.unwrap();
         io.write_all(b"ok").await.unwrap();
@@ -282,7 +288,7 @@ mod tests {
         drop(io);
         let text = registry.render(Duration::MAX, Instant::now());
         for line in [
-            "tcp_read_bytes_total{peer=\"src\"} 5",
+            "tcp_read_bytes_total{peer=\"src\"} 8",
             "tcp_write_bytes_total{peer=\"src\"} 2",
             "tcp_open_connections{peer=\"src\"} 0",
             "tcp_close_total{peer=\"src\",errno=\"\"} 1",

@@ -24,6 +24,7 @@ async fn mesh() -> (Mesh, Server) {
             "/refused" => Err(Fail::Reset(h2::Reason::REFUSED_STREAM)),
             "/calm" => Err(Fail::Reset(h2::Reason::ENHANCE_YOUR_CALM)),
             "/reset" => Err(Fail::Reset(h2::Reason::INTERNAL_ERROR)),
+            path if path.ends_with("/silent") => std::future::pending().await,
             _ => Ok(Response::new(endless())),
         }
     })
@@ -49,6 +50,37 @@ async fn mesh() -> (Mesh, Server) {
 async fn count(mesh: &Mesh, status: &str, error: &str) -> f64 {
     let labels = [("http_status", status), ("error", error)];
     mesh.proxy.metrics().await.sum(STATUSES, &labels)
+}
+
+/// A dashboard of success rates shows what a route's limits end.
+#[tokio::test]
+async fn requests_that_a_limit_ends_are_failures_of_their_endpoint() {
+    let (mesh, _server) = mesh().await;
+    for (path, error) in [
+        ("/limited/request", "REQUEST_TIMEOUT"),
+        ("/limited/response", "RESPONSE_HEADERS_TIMEOUT"),
+    ] {
+        for _ in 0..3 {
+            assert_eq!(
+                mesh.get(&format!("http://web{path}/silent")).await.status,
+                504
+            );
+        }
+        assert_eq!(count(&mesh, "", error).await, 3.0, "{path}");
+        let labels = [("http_status", ""), ("error", error)];
+        let backend = "outbound_http_route_backend_response_statuses_total";
+        let metrics = mesh.proxy.metrics().await;
+        assert_eq!(metrics.sum(backend, &labels), 3.0, "{path}");
+    }
+    let failed = [
+        ("direction", "outbound"),
+        ("classification", "failure"),
+        ("grpc_status", ""),
+        ("error", "unclassified"),
+    ];
+    let metrics = mesh.proxy.metrics().await;
+    assert_eq!(metrics.sum("response_total", &failed), 6.0);
+    assert_eq!(metrics.sum("request_total", &failed[..1]), 6.0);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use http::Response;
 use linkerd_balance::breaker::{BreakerGate, BreakerPass, EndpointBreaker};
 use linkerd_proxy_core::{
-    Reason, Rejected,
+    Rejected,
     http::{AttemptNotes, HttpRequest, ResponseBody},
 };
 use pin_project_lite::pin_project;
@@ -89,9 +89,9 @@ impl Drop for Unused {
     fn drop(&mut self) {
         let Some(pass) = &self.pass else { return };
         let attempts = self.attempts.as_ref();
-        match attempts.is_some_and(|attempts| attempts.has_timed_out()) {
-            true => pass.failed(&Reason::RequestTimeout.into()),
-            false => pass.abandon(),
+        match attempts.and_then(|attempts| attempts.timed_out()) {
+            Some(reason) => pass.failed(&reason.into()),
+            None => pass.abandon(),
         }
     }
 }
@@ -130,6 +130,7 @@ mod tests {
     use crate::testing::{BelowStage, MockStage, assert_readiness_passes, request};
     use http::StatusCode;
     use linkerd_balance::breaker::BreakerGroup;
+    use linkerd_proxy_core::Reason;
     use linkerd_proxy_core::{
         Backoff, EndpointStatus,
         endpoint::{Capacity, FailureAccrual},
@@ -189,7 +190,7 @@ mod tests {
                 let response = endpoint.call(request);
                 let _request = below.next_request().await.unwrap();
                 if has_timed_out {
-                    attempts.time_out();
+                    attempts.time_out(Reason::RequestTimeout);
                 }
                 drop(response);
             }
