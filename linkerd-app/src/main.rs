@@ -2,6 +2,8 @@
 
 #[path = "main/pod.rs"]
 mod pod;
+#[path = "main/tips.rs"]
+mod tips;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -84,7 +86,9 @@ enum Command {
     #[command(hide = true)]
     Sleep(pod::SleepArgs),
     /// Prints the effective configuration, and where each value comes from.
-    Env,
+    ///
+    /// The exit code is 0, or 64 if the configuration or the mesh file is wrong.
+    Env(cli::EnvArgs),
     /// Prints completions for a shell.
     Completions {
         /// Which shell.
@@ -274,7 +278,7 @@ fn main() -> ExitCode {
     }
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
-        Err(error) => return unparsed(&error),
+        Err(error) => return unparsed(error),
     };
     match args.command {
         None => cli::run(env, None, PrintedRequests::default()),
@@ -294,7 +298,7 @@ fn main() -> ExitCode {
             print(&text)
         }
         Some(Command::Man) => man(),
-        Some(Command::Env) => cli::print_env(&env),
+        Some(Command::Env(args)) => cli::print_env(env, &args),
         Some(Command::Quickstart {
             once,
             rate,
@@ -313,10 +317,14 @@ fn main() -> ExitCode {
 
 /// Prints an error of the command line, or the help. The commands `check`, `explain` and `tap`, whose exit codes scripts read,
 /// end with 64.
-fn unparsed(error: &clap::Error) -> ExitCode {
-    let is_read = std::env::args()
-        .nth(1)
-        .is_some_and(|name| ["check", "explain", "tap"].contains(&&*name));
+fn unparsed(error: clap::Error) -> ExitCode {
+    let words: Vec<_> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let error = tips::with_tip(error, &words);
+    let is_read = words
+        .get(1)
+        .is_some_and(|name| ["check", "explain", "tap"].contains(&&**name));
     if error.use_stderr() && is_read {
         // Without standard error the exit code is all there is.
         let _ = error.print();
