@@ -1,5 +1,7 @@
 //! The binary `linkerd-proxy`.
 
+#[path = "main/manual.rs"]
+mod manual;
 #[path = "main/pod.rs"]
 mod pod;
 #[path = "main/tips.rs"]
@@ -297,7 +299,10 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Args::command(), "linkerd-proxy", &mut text);
             print(&text)
         }
-        Some(Command::Man) => man(),
+        Some(Command::Man) => match manual::manual(Args::command()) {
+            Ok(page) => print(&page),
+            Err(error) => failed(&error),
+        },
         Some(Command::Env(args)) => cli::print_env(env, &args),
         Some(Command::Quickstart {
             once,
@@ -331,39 +336,6 @@ fn unparsed(error: clap::Error) -> ExitCode {
         return ExitCode::from(EXIT_USAGE);
     }
     error.exit()
-}
-
-/// The manual page: one for all commands, each with a section of its own.
-fn man() -> ExitCode {
-    match manual() {
-        Ok(text) => print(&text),
-        Err(error) => failed(&error),
-    }
-}
-
-fn manual() -> io::Result<Vec<u8>> {
-    let mut command = Args::command();
-    command.build();
-    let page = clap_mangen::Man::new(command.clone());
-    let mut text = Vec::new();
-    page.render_title(&mut text)?;
-    page.render_name_section(&mut text)?;
-    page.render_synopsis_section(&mut text)?;
-    page.render_options_section(&mut text)?;
-    let commands = command.get_subcommands();
-    for command in commands.filter(|it| it.get_name() != "help" && !it.is_hide_set()) {
-        let about = command.get_long_about().or(command.get_about());
-        let about = about.map(ToString::to_string).unwrap_or_default();
-        let name = command.get_name().to_uppercase();
-        writeln!(text, ".SH {name}\n{}", about.replace('-', "\\-"))?;
-        let mut options = Vec::new();
-        clap_mangen::Man::new(command.clone()).render_options_section(&mut options)?;
-        // The command has its own heading in place of this one.
-        let options = String::from_utf8_lossy(&options).replace(".SH OPTIONS\n", "");
-        text.extend(options.into_bytes());
-    }
-    page.render_version_section(&mut text)?;
-    Ok(text)
 }
 
 /// Prints a generated text. A closed pipe, as of `head`, is no failure.

@@ -64,6 +64,13 @@ fn completions_and_a_manual_page_come_out_of_the_commands() {
         ".SH UNINJECT",
         ".SH QUICKSTART",
         "\\-\\-listen",
+        ".SH \"EXIT STATUS\"",
+        ".SH ENVIRONMENT",
+        "\\fBLINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS\\fR",
+        ".SH FILES",
+        ".SH SIGNALS",
+        "\\fBSIGHUP\\fR",
+        ".SH EXAMPLES",
     ] {
         assert!(page.contains(part), "{part} in {page}");
     }
