@@ -80,12 +80,12 @@ impl FollowPort {
                 }
                 self.latest = Some(policy);
             }
-            Event::Closed(Some(status)) => match self.loss.lost(now) {
+            Event::Closed(Some(status)) => match self.loss.lost(&status, now) {
                 Some(unreported) => tracing::warn!(
                     port, %status, unreported,
                     "Unexpected policy controller response; retrying with a backoff",
                 ),
-                None => tracing::debug!(port, %status, "policy stream failed; will retry"),
+                None => tracing::debug!(port, %status, "policy stream lost; will retry"),
             },
             Event::Rejected(status) => {
                 tracing::debug!(port, %status, "the control plane has no policy of the port");

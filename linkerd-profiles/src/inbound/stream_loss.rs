@@ -1,11 +1,14 @@
 //! The lines of the log about a lost stream.
 
-use linkerd_proxy_core::subscription::RateLimit;
+use linkerd_proxy_core::subscription::{RateLimit, Status};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// Decides whether the loss of a stream is a warning: the first one is, and the attempts after it are not until a stream
 /// is open. The log of the controller's connections repeats the cause.
+///
+/// A stream that ends with its connection is none, as when the controller is replaced: if no other controller is there, the
+/// next attempt fails, and that is the warning.
 pub(super) struct StreamLoss {
     is_reported: bool,
     /// For streams that open and are lost at once.
@@ -21,8 +24,8 @@ impl StreamLoss {
     }
 
     /// The stream has failed. Returns the number of losses without a warning since the last one, if this one is a warning.
-    pub(super) fn lost(&mut self, now: Instant) -> Option<u64> {
-        if self.is_reported {
+    pub(super) fn lost(&mut self, status: &Status, now: Instant) -> Option<u64> {
+        if self.is_reported || status.is_connection_end {
             return None;
         }
         let unreported = self.warnings.take(now);
@@ -42,12 +45,18 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linkerd_proxy_core::subscription::Code;
+
+    fn failed() -> Status {
+        Status::new(Code::Unavailable, "connection refused")
+    }
 
     #[test]
     fn a_controller_that_is_dead_for_an_hour_is_one_warning_and_its_return_one_line() {
         let start = Instant::now();
         let mut loss = StreamLoss::new();
-        let lost = (0..3600).filter_map(|second| loss.lost(start + Duration::from_secs(second)));
+        let lost = (0..3600)
+            .filter_map(|second| loss.lost(&failed(), start + Duration::from_secs(second)));
         assert_eq!(lost.collect::<Vec<_>>(), [0]);
         assert!(loss.opened());
         assert!(!loss.opened());
@@ -58,10 +67,21 @@ mod tests {
         let start = Instant::now();
         let mut loss = StreamLoss::new();
         let lost = (0..120).filter_map(|second| {
-            let lost = loss.lost(start + Duration::from_secs(second));
+            let lost = loss.lost(&failed(), start + Duration::from_secs(second));
             assert_eq!(loss.opened(), lost.is_some());
             lost
         });
         assert_eq!(lost.collect::<Vec<_>>(), [0, 59]);
+    }
+    #[test]
+    fn the_end_of_the_connection_is_no_warning_and_a_failed_attempt_after_it_is() {
+        let start = Instant::now();
+        let mut loss = StreamLoss::new();
+        let end = Status::connection_end("broken pipe");
+        assert_eq!(loss.lost(&end, start), None);
+        assert!(!loss.opened());
+        assert_eq!(loss.lost(&end, start), None);
+        assert_eq!(loss.lost(&failed(), start), Some(0));
+        assert!(loss.opened());
     }
 }
