@@ -35,6 +35,12 @@ put 0644 deploy/debian/default etc/default/linkerd-proxy
 put 0644 deploy/debian/copyright usr/share/doc/linkerd-proxy/copyright
 put 0644 deploy/debian/lintian-overrides usr/share/lintian/overrides/linkerd-proxy
 put 0644 CHANGELOG.md usr/share/doc/linkerd-proxy/CHANGELOG.md
+# In the folders of the repository, so that links between them lead somewhere.
+for document in README.md SECURITY.md docs/*.md linkerd-control/README.md; do
+    put 0644 "$document" "usr/share/doc/linkerd-proxy/$document"
+done
+put 0644 deploy/debian/mesh.yaml usr/share/doc/linkerd-proxy/examples/mesh.yaml
+mkdir -p "$root/etc/linkerd-proxy"
 deploy/sbom.sh "$target" >"$root/usr/share/doc/linkerd-proxy/linkerd-proxy.cdx.json"
 cat >"$root/usr/share/doc/linkerd-proxy/changelog" <<END
 linkerd-proxy ($version) unstable; urgency=medium

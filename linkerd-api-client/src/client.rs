@@ -5,6 +5,7 @@ use futures::{FutureExt, StreamExt};
 use linkerd_api_proto::stream;
 use linkerd_proxy_core::subscription::{Call, Code, Status};
 use parking_lot::Mutex;
+use std::error::Error as _;
 use tonic::{body::Body, client::GrpcService};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -84,6 +85,32 @@ impl<T: ApiService> ApiClient<T> {
     }
 }
 
+/// A failure, with its cause: tonic names only the step that failed.
 fn status(status: &tonic::Status) -> Status {
-    Status::new(Code::from(i32::from(status.code())), status.message())
+    let mut message = status.message().to_owned();
+    let mut source = status.source();
+    while let Some(cause) = source {
+        source = cause.source();
+        let text = cause.to_string();
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
+        }
+        if let Some(h2) = cause.downcast_ref::<h2::Error>() {
+            if is_connection_end(h2) {
+                return Status::connection_end(message);
+            }
+            break;
+        }
+    }
+    Status::new(Code::from(i32::from(status.code())), message)
+}
+
+/// Whether a connection has ended as one does whose server stops: by GOAWAY without an error, with its streams cancelled, or
+/// by its end alone.
+fn is_connection_end(error: &h2::Error) -> bool {
+    match error.reason() {
+        Some(h2::Reason::NO_ERROR | h2::Reason::CANCEL) => error.is_remote(),
+        Some(_) => false,
+        None => error.is_io(),
+    }
 }

@@ -12,9 +12,11 @@ mod admin_request;
 mod await_ready;
 mod check;
 mod control;
+mod env;
 mod explain;
 mod init;
 mod inject;
+mod last_line;
 mod mesh;
 mod output;
 mod service_manager;
@@ -28,25 +30,24 @@ pub use self::check::{CheckArgs, check};
 #[cfg(test)]
 pub(crate) use self::control::CONTROLLER_FAMILIES;
 pub use self::control::{AuthoritySource, ControlOptions, TokenOptions};
+pub use self::env::EnvArgs;
 pub use self::explain::ExplainSource;
 pub use self::init::InitOptions;
 pub use self::inject::{InjectArgs, ManifestArgs, inject_manifests, uninject_manifests};
 pub use self::tap::{TapArgs, tap};
 
 use crate::{
-    config::{
-        self, Config, EXIT_USAGE, Env, LoadedConfig, LogConfig, PrintedRequests, print_effective,
-        variables,
-    },
+    config::{self, Config, EXIT_USAGE, Env, LoadedConfig, LogConfig, PrintedRequests, variables},
     explain::QueryFields,
     logging::{self, LogClock, Logger},
     process, proxy, quickstart, runtime,
 };
 use futures::future::OptionFuture;
+use last_line::LastLine;
 use service_manager::ServiceManager;
 use shutdown::until_shutdown;
 use signals::Signals;
-use start::{failed_to_start, start_logging};
+use start::start_logging;
 use std::{
     error::Error,
     io::{self, IsTerminal},
@@ -74,25 +75,26 @@ pub fn run(mut env: Env, mesh: Option<PathBuf>, printed: PrintedRequests) -> Exi
 }
 
 fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitCode {
+    let last_line = LastLine::new(&env, log.clone());
     let runtime = match runtime::local() {
         Ok(runtime) => runtime,
-        Err(error) => return failed_to_start(&error),
+        Err(error) => return last_line.failed(&error),
     };
     runtime.block_on(async {
         // Before any wait: a SIGHUP while a mesh file is being read would end the process.
         let signals = match Signals::listen() {
             Ok(signals) => signals,
-            Err(error) => return failed_to_start(&error),
+            Err(error) => return last_line.failed(&error),
         };
         // The embedded controller lives as long as the proxy.
         let controller = match mesh {
             None => None,
             Some(file) => match mesh::start(file, &mut env).await {
                 Ok(controller) => Some(controller),
-                Err(error) => return failed_to_start(&*error),
+                Err(error) => return last_line.failed(&*error),
             },
         };
-        let loaded = match load(&env) {
+        let loaded = match load(&env, &last_line) {
             Ok(loaded) => loaded,
             Err(code) => return code,
         };
@@ -118,7 +120,7 @@ fn run_logged(mut env: Env, mesh: Option<PathBuf>, log: Option<Logger>) -> ExitC
                 }
                 code
             }
-            Err(error) => failed_to_start(&error),
+            Err(error) => last_line.failed(&error),
         }
     })
 }
@@ -149,22 +151,8 @@ pub fn control(env: &Env, options: ControlOptions) -> ExitCode {
 }
 
 /// Prints the effective configuration.
-pub fn print_env(env: &Env) -> ExitCode {
-    match Config::load(env) {
-        Ok(loaded) => {
-            for warning in &loaded.warnings {
-                eprintln!("warning: {warning}");
-            }
-            match print_effective(&loaded.effective, &mut io::stdout().lock()) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => failed_to_start(&error),
-            }
-        }
-        Err(errors) => {
-            eprintln!("{errors}");
-            ExitCode::from(EXIT_USAGE)
-        }
-    }
+pub fn print_env(env: Env, args: &EnvArgs) -> ExitCode {
+    env::run(env, args)
 }
 
 /// Runs the quickstart: shows the proxy at work.
@@ -204,7 +192,7 @@ impl quickstart::StartProxy for Quickstart {
 }
 
 /// Reads the configuration, and reports all its errors and warnings.
-fn load(env: &Env) -> Result<LoadedConfig, ExitCode> {
+fn load(env: &Env, last_line: &LastLine) -> Result<LoadedConfig, ExitCode> {
     match Config::load(env) {
         Ok(loaded) => {
             loaded
@@ -219,10 +207,11 @@ fn load(env: &Env) -> Result<LoadedConfig, ExitCode> {
         }
         Err(errors) => {
             log_errors(&errors);
-            eprintln!("{}", errors.summary_line());
-            if !env.is_set(variables::DESTINATION_SVC_ADDR.name()) {
-                eprintln!("{WITHOUT_ENVIRONMENT}");
-            }
+            let hint = match env.is_set(variables::DESTINATION_SVC_ADDR.name()) {
+                true => None,
+                false => Some(WITHOUT_ENVIRONMENT),
+            };
+            last_line.print(&errors.summary_line(), hint);
             Err(ExitCode::from(EXIT_USAGE))
         }
     }

@@ -35,7 +35,9 @@ pub use access_log::{AccessLogConfig, AccessLogFormat, AccessLogOutput};
 pub use cgroup::CpuQuota;
 pub use connect::{ConnectConfig, ControlAddr};
 pub use cores::{Cores, WorkerDecision, decide_workers};
-pub use effective::{EffectiveValue, ValueSource, inspect_effective, print_effective};
+pub use effective::{
+    EffectiveValue, ValueSource, effective_json, effective_text, inspect_effective,
+};
 pub use env::Env;
 pub use errors::{ConfigError, ConfigErrors, EXIT_USAGE};
 pub use grammar::Addr;

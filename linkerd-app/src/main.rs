@@ -1,7 +1,11 @@
 //! The binary `linkerd-proxy`.
 
+#[path = "main/manual.rs"]
+mod manual;
 #[path = "main/pod.rs"]
 mod pod;
+#[path = "main/tips.rs"]
+mod tips;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -85,7 +89,9 @@ enum Command {
     #[command(hide = true)]
     Sleep(pod::SleepArgs),
     /// Prints the effective configuration, and where each value comes from.
-    Env,
+    ///
+    /// The exit code is 0, or 64 if the configuration or the mesh file is wrong.
+    Env(cli::EnvArgs),
     /// Prints completions for a shell.
     Completions {
         /// Which shell.
@@ -275,7 +281,7 @@ fn main() -> ExitCode {
     }
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
-        Err(error) => return unparsed(&error),
+        Err(error) => return unparsed(error),
     };
     match args.command {
         None => cli::run(env, None, PrintedRequests::default()),
@@ -294,8 +300,11 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Args::command(), "linkerd-proxy", &mut text);
             print(&text)
         }
-        Some(Command::Man) => man(),
-        Some(Command::Env) => cli::print_env(&env),
+        Some(Command::Man) => match manual::manual(Args::command()) {
+            Ok(page) => print(&page),
+            Err(error) => failed(&error),
+        },
+        Some(Command::Env(args)) => cli::print_env(env, &args),
         Some(Command::Quickstart {
             once,
             rate,
@@ -314,49 +323,20 @@ fn main() -> ExitCode {
 
 /// Prints an error of the command line, or the help. The commands `check`, `explain` and `tap`, whose exit codes scripts read,
 /// end with 64.
-fn unparsed(error: &clap::Error) -> ExitCode {
-    let is_read = std::env::args()
-        .nth(1)
-        .is_some_and(|name| ["check", "explain", "tap"].contains(&&*name));
+fn unparsed(error: clap::Error) -> ExitCode {
+    let words: Vec<_> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let error = tips::with_tip(error, &words);
+    let is_read = words
+        .get(1)
+        .is_some_and(|name| ["check", "explain", "tap"].contains(&&**name));
     if error.use_stderr() && is_read {
         // Without standard error the exit code is all there is.
         let _ = error.print();
         return ExitCode::from(EXIT_USAGE);
     }
     error.exit()
-}
-
-/// The manual page: one for all commands, each with a section of its own.
-fn man() -> ExitCode {
-    match manual() {
-        Ok(text) => print(&text),
-        Err(error) => failed(&error),
-    }
-}
-
-fn manual() -> io::Result<Vec<u8>> {
-    let mut command = Args::command();
-    command.build();
-    let page = clap_mangen::Man::new(command.clone());
-    let mut text = Vec::new();
-    page.render_title(&mut text)?;
-    page.render_name_section(&mut text)?;
-    page.render_synopsis_section(&mut text)?;
-    page.render_options_section(&mut text)?;
-    let commands = command.get_subcommands();
-    for command in commands.filter(|it| it.get_name() != "help" && !it.is_hide_set()) {
-        let about = command.get_long_about().or(command.get_about());
-        let about = about.map(ToString::to_string).unwrap_or_default();
-        let name = command.get_name().to_uppercase();
-        writeln!(text, ".SH {name}\n{}", about.replace('-', "\\-"))?;
-        let mut options = Vec::new();
-        clap_mangen::Man::new(command.clone()).render_options_section(&mut options)?;
-        // The command has its own heading in place of this one.
-        let options = String::from_utf8_lossy(&options).replace(".SH OPTIONS\n", "");
-        text.extend(options.into_bytes());
-    }
-    page.render_version_section(&mut text)?;
-    Ok(text)
 }
 
 /// Prints a generated text. A closed pipe, as of `head`, is no failure.

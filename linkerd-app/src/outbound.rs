@@ -33,6 +33,7 @@ mod http_service;
 mod ingress;
 mod lazy;
 mod limits;
+mod not_http;
 mod opaque;
 mod profile_request;
 mod profile_route;

@@ -1,6 +1,7 @@
 //! The balancer's own task: applies updates, polls endpoints that are not ready, and expires waiting requests.
 
 use crate::{
+    Failfast,
     member::{Candidate, Member, Slot},
     state::BalanceState,
 };
@@ -19,7 +20,7 @@ use std::{
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, ready},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 use tower::discover::Change;
@@ -83,9 +84,11 @@ where
                 Poll::Ready(Some(Ok(changes))) => {
                     self.shared.resolved.set(true);
                     let joined = (self.shared.ready.len() > 0).then(Instant::now);
+                    let was_empty = self.shared.slots.borrow().is_empty();
                     for change in changes {
                         self.apply(change, joined, cx);
                     }
+                    self.changed(was_empty);
                     self.shared.tidy();
                     self.shared.gauge();
                 }
@@ -96,6 +99,33 @@ where
                     self.shared.queue.expire();
                 }
             }
+        }
+    }
+
+    /// Notes whether the set has become empty. When it is no longer, requests may wait for its endpoints.
+    fn changed(&self, was_empty: bool) {
+        let shared = &self.shared;
+        let is_empty = shared.slots.borrow().is_empty();
+        match (was_empty, is_empty) {
+            (false, true) => shared.emptied.set(Some(Instant::now())),
+            (true, false) => {
+                shared.emptied.set(None);
+                // A wait for the first answer goes on, and its time counts.
+                if shared.failfast.get().is_shut() {
+                    self.open();
+                }
+            }
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    /// Ends failfast, if requests were refused.
+    fn open(&self) {
+        let shared = &self.shared;
+        if let Some(elapsed) = shared.update(|failfast| failfast.open(Instant::now())) {
+            tracing::info!(backend = %shared.params.name, ?elapsed, "backend is available again");
+            shared.params.metrics.gate_open.incr();
+            shared.params.metrics.gate_open_time.set(unix_time());
         }
     }
 
@@ -232,11 +262,7 @@ where
         }
         shared.ready.insert(candidate);
         shared.gauge();
-        if let Some(elapsed) = shared.update(|failfast| failfast.open(Instant::now())) {
-            tracing::info!(backend = %shared.params.name, ?elapsed, "backend is available again");
-            shared.params.metrics.gate_open.incr();
-            shared.params.metrics.gate_open_time.set(unix_time());
-        }
+        self.open();
         shared.queue.call_next();
     }
 
@@ -250,6 +276,13 @@ where
             self.failfast = None;
             return;
         };
+        let now = Instant::now();
+        let deadline = match shared.is_empty_from(now) {
+            // Not by the timer, which rounds up to a millisecond.
+            Some(empty) if empty <= now => return self.enter_failfast(Failfast::give_up),
+            Some(empty) => deadline.min(empty),
+            None => deadline,
+        };
         match &mut self.failfast {
             Some(sleep) if sleep.deadline() == deadline => {}
             Some(sleep) => sleep.as_mut().reset(deadline),
@@ -258,12 +291,21 @@ where
         let Some(sleep) = &mut self.failfast else {
             return;
         };
-        if sleep.as_mut().poll(cx).is_ready()
-            && shared.update(|failfast| failfast.expire(Instant::now()))
-        {
+        if sleep.as_mut().poll(cx).is_ready() {
+            self.enter_failfast(match shared.is_empty_from(now) {
+                Some(_) => Failfast::give_up,
+                None => Failfast::expire,
+            });
+        }
+    }
+
+    /// Fails the waiting requests, if the change of the state says so.
+    fn enter_failfast(&self, change: impl FnOnce(&mut Failfast, Instant) -> Option<Duration>) {
+        let shared = &self.shared;
+        if let Some(waited) = shared.update(|failfast| change(failfast, Instant::now())) {
             tracing::warn!(
                 backend = %shared.params.name,
-                timeout = ?shared.params.queue.failfast,
+                ?waited,
                 cause = ?shared.cause(),
                 "entering failfast"
             );

@@ -57,13 +57,19 @@ impl Failfast {
         }
     }
 
-    /// Whether the wait is over; if so, requests are refused from now on.
-    pub fn expire(&mut self, now: Instant) -> bool {
+    /// Ends the wait if it is over: requests are refused from now on. Returns its length.
+    pub fn expire(&mut self, now: Instant) -> Option<Duration> {
         let expired = self.deadline().is_some_and(|deadline| now >= deadline);
-        if expired {
-            self.state = State::Shut(now);
-        }
-        expired
+        expired.then(|| self.give_up(now)).flatten()
+    }
+
+    /// Ends the wait before its time, as there is nothing to wait for: requests are refused from now on. Returns its length.
+    pub fn give_up(&mut self, now: Instant) -> Option<Duration> {
+        let State::Waiting(since) = self.state else {
+            return None;
+        };
+        self.state = State::Shut(now);
+        Some(now.saturating_duration_since(since))
     }
 
     /// The end of the wait, if a request waits.
@@ -92,10 +98,22 @@ mod tests {
         let mut failfast = Failfast::new(3 * SECOND);
         assert_eq!(failfast.wait(start), start + 3 * SECOND);
         assert_eq!(failfast.wait(start + SECOND), start + 3 * SECOND);
-        assert!(!failfast.expire(start + 2 * SECOND));
-        assert!(failfast.expire(start + 3 * SECOND) && failfast.is_shut());
+        assert_eq!(failfast.expire(start + 2 * SECOND), None);
+        assert_eq!(failfast.expire(start + 3 * SECOND), Some(3 * SECOND));
+        assert!(failfast.is_shut());
         assert_eq!(failfast.open(start + 5 * SECOND), Some(2 * SECOND));
         assert!(!failfast.is_shut());
+    }
+
+    #[test]
+    fn a_wait_for_nothing_is_given_up() {
+        let start = Instant::now();
+        let mut failfast = Failfast::new(3 * SECOND);
+        assert_eq!(failfast.give_up(start), None, "no request waits");
+        failfast.wait(start);
+        assert_eq!(failfast.give_up(start + SECOND), Some(SECOND));
+        assert!(failfast.is_shut());
+        assert_eq!(failfast.give_up(start), None, "it is shut already");
     }
 
     #[test]

@@ -25,8 +25,8 @@ use tower_service::Service;
 
 /// Sends each request to the less loaded of two random endpoints. Copies share all state.
 ///
-/// Updates come as batches of changes; after the first batch, even an empty one, the set counts as known. Must be created and
-/// used where `spawn_local` works.
+/// Updates come as batches of changes; after the first batch, even an empty one, the set counts as known. Requests do not wait
+/// for an endpoint of a set that is known to be empty. Must be created and used where `spawn_local` works.
 pub struct Balance<K, S>(Rc<Handle<K, S>>);
 
 /// Ends the driver when the last copy of the balancer and the last waiting request are dropped.
@@ -55,6 +55,7 @@ where
             ready: Ready::new(),
             queue: Queue::default(),
             resolved: Cell::new(false),
+            emptied: Cell::new(None),
             terminal: RefCell::default(),
             rng: RefCell::new(rng),
             driver: Cell::default(),

@@ -18,6 +18,7 @@ use std::{
     hash::Hash,
     rc::Rc,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 use tokio::time::Instant;
 use tower_service::Service;
@@ -31,6 +32,8 @@ pub(crate) struct BalanceState<K, S> {
     pub(crate) failfast: Cell<Failfast>,
     /// Whether any batch of updates was received.
     pub(crate) resolved: Cell<bool>,
+    /// When the last endpoint was removed, if there is none since.
+    pub(crate) emptied: Cell<Option<Instant>>,
     /// The reason why no further update will come, if so.
     pub(crate) terminal: RefCell<Option<(Reason, String)>>,
     pub(crate) rng: RefCell<SmallRng>,
@@ -159,6 +162,12 @@ where
         cause
     }
 
+    /// The time from which requests do not wait for an endpoint, as the set is known to be empty. `None`: they wait.
+    pub(crate) fn is_empty_from(&self, now: Instant) -> Option<Instant> {
+        let is_empty = self.resolved.get() && self.slots.borrow().is_empty();
+        is_empty.then(|| self.emptied.get().map_or(now, |at| at + EMPTY_GRACE))
+    }
+
     pub(crate) fn new_load(&self, weight: u32) -> Rc<Load> {
         Rc::new(Load::new(&self.params.load, weight, Instant::now()))
     }
@@ -210,6 +219,9 @@ where
     let polled = candidate.service.borrow_mut().poll_ready(&mut cx);
     matches!(polled, Poll::Ready(Ok(()))) && !candidate.status.is_ejected()
 }
+
+/// Time after the removal of the last endpoint in which requests wait: its successor may come in the next message.
+const EMPTY_GRACE: Duration = Duration::from_millis(100);
 
 /// Capacity for endpoints that is never freed.
 const SPARE: usize = 1024;

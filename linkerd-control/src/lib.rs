@@ -59,7 +59,7 @@ pub use crate::limits::ControllerLimits;
 pub use crate::lookups::{ExpectationError, Lookup, LookupKind};
 pub use crate::mesh::{
     AppliedMesh, FileWatch, HostAddresses, Mesh, MeshError, MeshLoad, Problem, Problems, Resolve,
-    SystemResolver, watch_file, watch_file_with,
+    SystemResolver, bracketed_ipv6, watch_file, watch_file_with,
 };
 pub use crate::policy::{
     Breaker, HeaderChanges, Policy, Protocol, Route, RouteFilter, RouteMatch, RouteRetry,

@@ -222,7 +222,8 @@ async fn next_of<T>(stream: &mut Option<Subscription<T>>) -> Event<T> {
     }
 }
 
-async fn at(due: Option<Instant>) {
+/// Waits until the time, or for ever.
+pub(crate) async fn at(due: Option<Instant>) {
     match due {
         Some(due) => Box::pin(sleep_until(due)).await,
         None => pending().await,

@@ -58,6 +58,57 @@ async fn the_controller_of_the_manifests_serves_injected_sidecars() {
     assert_eq!(metrics.sum("controller_certificates_total", &issued), 3.0);
 }
 
+/// The mesh files in the YAML blocks of a document.
+fn mesh_files(document: &str) -> Vec<String> {
+    let path = deploy().join("../..").join(document);
+    let text = fs::read_to_string(path).unwrap();
+    let blocks = text.split("```yaml\n").skip(1);
+    let blocks = blocks.map(|block| block.split("\n```").next().unwrap().to_owned());
+    blocks
+        .filter(|block| block.starts_with("services:"))
+        .collect()
+}
+
+#[test]
+fn the_mesh_files_of_the_documents_pass_check_and_have_the_route_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mesh.yaml");
+    let run = |args: &[&str]| {
+        let output = std::process::Command::new(binary())
+            .args(args)
+            .current_dir(dir.path())
+            .env_clear()
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{args:?}: {text}");
+        text
+    };
+    for (document, count) in [
+        ("docs/kubernetes.md", 1),
+        ("docs/operations.md", 1),
+        ("linkerd-control/README.md", 3),
+    ] {
+        let blocks = mesh_files(document);
+        assert_eq!(blocks.len(), count, "{document}");
+        for text in blocks {
+            fs::write(&file, &text).unwrap();
+            let report = run(&["check", "--mesh", "mesh.yaml", "--mesh-only"]);
+            let warnings: Vec<_> = report.lines().filter(|it| it.contains("warn ")).collect();
+            // One document shows a service without endpoints.
+            let is_meant = warnings
+                .iter()
+                .all(|it| it.contains("the service empty has"));
+            assert!(is_meant, "{document}: {report}");
+            if document == "docs/kubernetes.md" {
+                // The next command of the page.
+                let way = run(&["explain", "--mesh", "mesh.yaml", "GET", "http://web.shop/"]);
+                assert!(way.contains("web-v1") && way.contains("90.0 %"), "{way}");
+            }
+        }
+    }
+}
+
 /// The files of the controller's volumes and of the sidecars.
 fn files() -> TempDir {
     let files = tempfile::tempdir().unwrap();

@@ -31,6 +31,9 @@ pub struct CheckArgs {
     /// A file of services: the environment is then checked as for `run --mesh`.
     #[arg(long, value_name = "FILE")]
     mesh: Option<PathBuf>,
+    /// Checks the mesh file alone: neither the environment nor this machine has to be the proxy's.
+    #[arg(long, requires = "mesh")]
+    mesh_only: bool,
     /// Checks the running proxy with this admin server, in place of the environment.
     #[arg(long, value_name = "ADDR", conflicts_with = "mesh")]
     admin: Option<SocketAddr>,
@@ -50,9 +53,12 @@ pub fn check(env: Env, args: CheckArgs) -> ExitCode {
         }
     };
     let mut report = CheckReport::default();
-    match args.admin {
-        Some(addr) => runtime.block_on(running::check(addr, &mut report)),
-        None => {
+    match (args.admin, &args.mesh) {
+        (Some(addr), _) => runtime.block_on(running::check(addr, &mut report)),
+        (None, Some(file)) if args.mesh_only => {
+            report.add("configuration", environment::mesh_file(file));
+        }
+        (None, _) => {
             let (lines, valid) = environment::check(env, args.mesh.as_deref());
             report.add("configuration", lines);
             match valid {

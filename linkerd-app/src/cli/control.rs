@@ -13,9 +13,10 @@ pub use token_keys::TokenOptions;
 pub(crate) use metrics::FAMILIES as CONTROLLER_FAMILIES;
 
 use super::{
+    last_line::LastLine,
     mesh::{self, MeshFileFollower},
     signals::Signals,
-    start::{failed_to_start, start_logging},
+    start::start_logging,
 };
 use crate::{config::Env, logging::LogClock, runtime};
 use admin::AdminServer;
@@ -61,7 +62,7 @@ struct RunningController {
 pub fn run(env: &Env, options: ControlOptions) -> ExitCode {
     match start_logging(env, LogClock::Wall) {
         Ok(log) => {
-            let code = serve(options);
+            let code = serve(options, &LastLine::new(env, log.clone()));
             if let Some(log) = log {
                 log.flush();
             }
@@ -71,15 +72,15 @@ pub fn run(env: &Env, options: ControlOptions) -> ExitCode {
     }
 }
 
-fn serve(options: ControlOptions) -> ExitCode {
+fn serve(options: ControlOptions, last_line: &LastLine) -> ExitCode {
     let runtime = match runtime::local() {
         Ok(runtime) => runtime,
-        Err(error) => return failed_to_start(&error),
+        Err(error) => return last_line.failed(&error),
     };
     runtime.block_on(async {
         let mut signals = match Signals::listen() {
             Ok(signals) => signals,
-            Err(error) => return failed_to_start(&error),
+            Err(error) => return last_line.failed(&error),
         };
         let started = tokio::select! {
             started = RunningController::start(options) => started,
@@ -90,7 +91,7 @@ fn serve(options: ControlOptions) -> ExitCode {
         };
         let running = match started {
             Ok(running) => running,
-            Err(error) => return failed_to_start(&*error),
+            Err(error) => return last_line.failed(&*error),
         };
         let reload = || {
             tracing::info!("received SIGHUP, reading the mesh file again");

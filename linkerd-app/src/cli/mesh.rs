@@ -92,8 +92,8 @@ pub async fn follow(
 }
 
 /// Points the environment to a controller that serves a mesh file. Variables that are set already win: only missing
-/// ones are filled in.
-pub fn complete(env: &mut Env, controller: SocketAddr) {
+/// ones are filled in, and returned.
+pub fn complete(env: &mut Env, controller: SocketAddr) -> Vec<&'static str> {
     let address = controller.to_string();
     // An address that is set enables the listener. By default there is none: a second proxy on the machine would find
     // port 4143 taken.
@@ -101,6 +101,7 @@ pub fn complete(env: &mut Env, controller: SocketAddr) {
         true => "1",
         false => "0",
     };
+    let mut set = Vec::new();
     for (variable, value) in [
         (variables::DESTINATION_SVC_ADDR.name(), &*address),
         (variables::POLICY_SVC_ADDR.name(), &*address),
@@ -114,8 +115,10 @@ pub fn complete(env: &mut Env, controller: SocketAddr) {
     ] {
         if !env.is_set(variable) {
             env.set(variable, value);
+            set.push(variable);
         }
     }
+    set
 }
 
 /// The proxy's own resolver, which respects the time to live of answers; without a `resolv.conf` the system's.

@@ -1,11 +1,12 @@
-//! The start of a command: its logger, and the report of a failure.
+//! The start of a command that runs on: its logger.
 
+use super::last_line::LastLine;
 use crate::{
     config::{EXIT_USAGE, Env, LogConfig},
     logging::{self, LogClock, Logger},
     process,
 };
-use std::{error::Error, process::ExitCode};
+use std::process::ExitCode;
 
 /// Gives up the privilege of `init`, installs the logger, and logs the build. The process has no other thread yet.
 pub(super) fn start_logging(env: &Env, clock: LogClock) -> Result<Option<Logger>, ExitCode> {
@@ -20,14 +21,8 @@ pub(super) fn start_logging(env: &Env, clock: LogClock) -> Result<Option<Logger>
             Ok(log)
         }
         Err(error) => {
-            eprintln!("{error}");
+            LastLine::new(env, None).print(&error.to_string(), None);
             Err(ExitCode::from(EXIT_USAGE))
         }
     }
-}
-
-/// Reports an error on standard error; returns the exit code.
-pub(super) fn failed_to_start(error: &(dyn Error + 'static)) -> ExitCode {
-    eprintln!("Initialization failure: {error}");
-    ExitCode::FAILURE
 }

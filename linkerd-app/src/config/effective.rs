@@ -5,8 +5,8 @@ use super::{
     variables::{Variable, VariableStatus},
 };
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, Write};
 
 /// A variable, its effective value, and the value's source.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub enum ValueSource {
     Default,
     /// Other variables.
     Derived,
+    /// `run --mesh`, which sets the variables of its control plane.
+    MeshFile,
 }
 
 impl fmt::Display for ValueSource {
@@ -36,29 +38,44 @@ impl fmt::Display for ValueSource {
             Self::Environment => "environment",
             Self::Default => "default",
             Self::Derived => "derived",
+            Self::MeshFile => "run --mesh",
         })
     }
 }
 
 /// The variables for `/state`, secrets masked. Variables without an effect are left out.
 pub fn inspect_effective(values: &[EffectiveValue]) -> Value {
-    values
-        .iter()
-        .filter(|row| row.variable.status != VariableStatus::Ignored)
+    as_json(values, |name, value| masked(name, value))
+}
+
+/// The variables with their whole values, for the user whose environment it is. Variables without an effect are left out.
+pub fn effective_json(values: &[EffectiveValue]) -> Value {
+    as_json(values, |_, value| value.into())
+}
+
+fn as_json<'a>(
+    values: &'a [EffectiveValue],
+    shown: impl Fn(&str, &'a str) -> Cow<'a, str>,
+) -> Value {
+    with_effect(values)
         .map(|row| {
             let name = row.variable.name;
-            let value = row.value.as_deref().map(|value| masked(name, value));
+            let value = row.value.as_deref().map(|value| shown(name, value));
             json!({ "name": name, "value": value, "source": row.source.to_string() })
         })
         .collect()
 }
 
-/// Prints one line for each variable: name, value, source. Line breaks are escaped, and long values such as
-/// certificates are cut. Variables without an effect are left out.
-pub fn print_effective(values: &[EffectiveValue], out: &mut impl Write) -> io::Result<()> {
-    let rows: Vec<_> = values
+fn with_effect(values: &[EffectiveValue]) -> impl Iterator<Item = &EffectiveValue> {
+    values
         .iter()
         .filter(|row| row.variable.status != VariableStatus::Ignored)
+}
+
+/// One line for each variable: name, value, source. Line breaks are escaped, and long values such as
+/// certificates are cut. Variables without an effect are left out.
+pub fn effective_text(values: &[EffectiveValue]) -> String {
+    let rows: Vec<_> = with_effect(values)
         .map(|row| {
             (
                 row.variable.name,
@@ -77,10 +94,9 @@ pub fn print_effective(values: &[EffectiveValue], out: &mut impl Write) -> io::R
         .map(|(_, value, _)| value.chars().count())
         .max()
         .unwrap_or_default();
-    for (name, value, source) in rows {
-        writeln!(out, "{name:names$}  {value:width$}  {source}")?;
-    }
-    Ok(())
+    rows.iter()
+        .map(|(name, value, source)| format!("{name:names$}  {value:width$}  {source}\n"))
+        .collect()
 }
 
 fn cell(value: &str) -> String {

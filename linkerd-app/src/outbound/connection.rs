@@ -7,6 +7,7 @@ use super::{
     forwarded::ForwardedTargets,
     http::{count_error, serve_named, serve_target},
     ingress::ByOverride,
+    not_http::not_http,
     target::{TargetStack, Targets},
     tcp_route::RoutedConnection,
     tunnel,
@@ -26,10 +27,18 @@ use linkerd_proxy_core::{
     Error, Reason,
     http::{Responder, ServeError, refuse},
     metrics::{LabelSet, Labels},
+    subscription::RateLimit,
     tls::read_client_hello,
     transport::{Accepted, ClientInfo, Detected, Io, Listener, Lookalikes, Side, TransportStream},
 };
-use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::LazyLock};
+use std::{
+    cell::{Cell, RefCell},
+    net::SocketAddr,
+    rc::Rc,
+    sync::LazyLock,
+    time::Duration,
+};
+use tokio::time::Instant;
 
 /// The outbound side of one worker.
 pub struct Outbound {
@@ -38,6 +47,8 @@ pub struct Outbound {
     pub(super) silent: SilentDestinations<Target>,
     /// Targets whose clients begin with a word that might become a request, and never does.
     pub(super) unfinished: SilentDestinations<Target>,
+    /// Limits the log's lines about clients of the explicit proxy.
+    not_http: RefCell<RateLimit>,
     /// The size of the future of a connection.
     connection_bytes: Cell<usize>,
 }
@@ -50,6 +61,7 @@ impl Outbound {
             targets: Rc::default(),
             silent: SilentDestinations::default(),
             unfinished: SilentDestinations::default(),
+            not_http: RefCell::new(RateLimit::new(NOT_HTTP_INTERVAL)),
             connection_bytes: Cell::default(),
         })
     }
@@ -202,8 +214,9 @@ impl Outbound {
                 let error = match io.has_ended() {
                     true => Error::new(Reason::MalformedRequest)
                         .detail("the client ended its side without a whole request line"),
-                    false => Reason::NotHttp.into(),
+                    false => not_http(io.prefix()),
                 };
+                self.report_not_http(&client, &error);
                 let responder = self.refusals(true).unless_head(io.prefix());
                 refuse(&mut io, Some(responder), &error).await;
                 return self.failed(&client, local, &error);
@@ -222,6 +235,15 @@ impl Outbound {
         let by_authority = self.by_authority(&client, version);
         let served = serve_named(&self.ctx, io, client.clone(), version, true, by_authority).await;
         self.served(&client, &local.into(), served);
+    }
+
+    /// Logs a client of the explicit proxy that does not speak HTTP, once an interval: such a client usually tries again.
+    fn report_not_http(&self, client: &ClientInfo, error: &Error) {
+        let taken = self.not_http.borrow_mut().take(Instant::now());
+        if let Some(unreported) = taken {
+            let (client, hint) = (client.addr, error.hint());
+            tracing::warn!(%client, %error, hint, unreported, "A connection to the explicit proxy is not HTTP");
+        }
     }
 
     /// A connection in ingress mode: requests may name their targets; other protocols go to the original destination.
@@ -411,3 +433,6 @@ fn address(target: &Target) -> SocketAddr {
 
 /// The parent of connections whose protocol is detected before they have a target.
 static INGRESS: LazyLock<Meta> = LazyLock::new(|| Meta::new_default("ingress"));
+
+/// The least time between lines about clients that do not speak HTTP. The line counts those in between.
+const NOT_HTTP_INTERVAL: Duration = Duration::from_secs(60);

@@ -3,10 +3,11 @@ use crate::{
     Balance, LoadSettings, Metrics, Params,
     breaker::{BreakerGate, BreakerGroup, OutcomeKind},
 };
+use http::Response;
 use linkerd_proxy_core::{
-    Backoff, EndpointStatus,
+    Backoff, EndpointStatus, Reason, Unavailable,
     endpoint::{Capacity, FailureAccrual},
-    http::QueueSettings,
+    http::{QueueSettings, ResponseBody},
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{num::NonZeroU32, time::Duration};
@@ -79,4 +80,110 @@ async fn an_ejected_endpoint_is_not_counted_as_ready_although_no_request_comes()
         assert_eq!(counts(), (1, 0), "it has recovered");
     };
     LocalSet::new().run_until(no_request_comes).await;
+}
+
+type Updates = tokio::sync::mpsc::UnboundedSender<Vec<Change<&'static str, Member<Pending>>>>;
+
+/// An endpoint that is never ready.
+struct Pending;
+
+impl Service<()> for Pending {
+    type Response = Response<ResponseBody>;
+    type Error = Rejected<()>;
+    type Future = std::future::Pending<Result<Self::Response, Rejected<()>>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Rejected<()>>> {
+        Poll::Pending
+    }
+
+    fn call(&mut self, (): ()) -> Self::Future {
+        std::future::pending()
+    }
+}
+
+/// A balancer whose endpoints the test sends.
+fn balance() -> (Balance<&'static str, Pending>, Updates) {
+    let (updates, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let sent = futures::stream::poll_fn(move |cx| sent.poll_recv(cx).map(|it| it.map(Ok)));
+    let balance = Balance::new::<(), _>(sent, params(Metrics::detached()));
+    (balance, updates)
+}
+
+fn endpoint(name: &'static str) -> Change<&'static str, Member<Pending>> {
+    let status = EndpointStatus::new(Capacity::Connecting);
+    Change::Insert(name, Member::new(Pending, status, 1))
+}
+
+/// The time that a request waits, and the reason for which it fails.
+async fn failure(balance: &Balance<&'static str, Pending>) -> (Duration, Reason) {
+    let start = Instant::now();
+    let error = balance.clone().call(()).await.map(drop).unwrap_err();
+    (start.elapsed(), error.reason())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_for_a_set_that_is_known_to_be_empty_does_not_wait() {
+    let requests = async {
+        let none = Unavailable::NoEndpoints;
+        let (balance, _updates) = self::balance();
+        let not_resolved = Reason::Failfast(Unavailable::NotResolved);
+        assert_eq!(failure(&balance).await, (SECOND, not_resolved));
+
+        let (balance, updates) = self::balance();
+        updates.send(vec![]).unwrap();
+        yield_now().await;
+        assert_eq!(
+            failure(&balance).await,
+            (Duration::ZERO, Reason::Failfast(none))
+        );
+        assert_eq!(
+            failure(&balance).await,
+            (Duration::ZERO, Reason::Unavailable(none))
+        );
+    };
+    LocalSet::new().run_until(requests).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_fails_when_its_set_is_known_to_be_empty() {
+    let requests = async {
+        let (balance, updates) = balance();
+        let learns = async {
+            advance(SECOND / 2).await;
+            updates.send(vec![]).unwrap();
+        };
+        let (failure, ()) = tokio::join!(failure(&balance), learns);
+        let none = Reason::Failfast(Unavailable::NoEndpoints);
+        assert_eq!(failure, (SECOND / 2, none));
+    };
+    LocalSet::new().run_until(requests).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_whose_successor_comes_in_the_next_message_leaves_no_gap() {
+    let requests = async {
+        let (balance, updates) = balance();
+        updates.send(vec![endpoint("a")]).unwrap();
+        yield_now().await;
+        updates.send(vec![Change::Remove("a")]).unwrap();
+        let replaced = async {
+            advance(Duration::from_millis(50)).await;
+            updates.send(vec![endpoint("b")]).unwrap();
+        };
+        let ((waited, reason), ()) = tokio::join!(failure(&balance), replaced);
+        let connecting = Reason::Failfast(Unavailable::Connecting);
+        assert_eq!((waited, reason), (SECOND, connecting), "it waits for b");
+
+        updates.send(vec![Change::Remove("b")]).unwrap();
+        yield_now().await;
+        // It is shut, but not for the endpoints of a set that was empty.
+        updates.send(vec![endpoint("c")]).unwrap();
+        yield_now().await;
+        assert_eq!(
+            failure(&balance).await,
+            (SECOND, connecting),
+            "it waits for c"
+        );
+    };
+    LocalSet::new().run_until(requests).await;
 }

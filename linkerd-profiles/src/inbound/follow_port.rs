@@ -7,8 +7,9 @@ use super::{
     source::ServerPolicySource,
     stream_loss::StreamLoss,
 };
+use crate::follow::at;
 use linkerd_proxy_core::subscription::{
-    Event, Freshness, Publisher, RateLimit, StreamSettings, Subscription,
+    Event, Freshness, Publisher, RateLimit, Status, StreamSettings, Subscription,
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{sync::Arc, time::Duration};
@@ -49,8 +50,10 @@ impl FollowPort {
         let rng = SmallRng::from_rng(&mut rand::rng());
         let mut policies = Subscription::new(policies, settings, rng);
         loop {
-            let event = policies.next().await;
-            self.take(event);
+            tokio::select! {
+                event = policies.next() => self.take(event),
+                () = at(self.loss.due()) => self.stays_lost(),
+            }
             // Only the last of the updates that have arrived matters.
             for event in std::iter::from_fn(|| policies.ready()).take(MAX_DRAINED) {
                 self.take(event);
@@ -80,16 +83,20 @@ impl FollowPort {
                 }
                 self.latest = Some(policy);
             }
-            Event::Closed(Some(status)) => match self.loss.lost(now) {
-                Some(unreported) => tracing::warn!(
-                    port, %status, unreported,
-                    "Unexpected policy controller response; retrying with a backoff",
-                ),
-                None => tracing::debug!(port, %status, "policy stream failed; will retry"),
+            Event::Closed(Some(status)) => match self.loss.lost(&status, now) {
+                Some(unreported) => warn_of_loss(port, &status, unreported),
+                None => tracing::debug!(port, %status, "policy stream lost; will retry"),
             },
             Event::Rejected(status) => {
                 tracing::debug!(port, %status, "the control plane has no policy of the port");
             }
+        }
+    }
+
+    /// A stream that ended with its connection has found no other.
+    fn stays_lost(&mut self) {
+        if let Some((status, unreported)) = self.loss.late(Instant::now()) {
+            warn_of_loss(self.port, &status, unreported);
         }
     }
 
@@ -108,6 +115,13 @@ impl FollowPort {
         self.publisher.publish(policy.clone());
         self.published = Some(policy);
     }
+}
+
+fn warn_of_loss(port: u16, status: &Status, unreported: u64) {
+    tracing::warn!(
+        port, %status, unreported,
+        "Unexpected policy controller response; retrying with a backoff",
+    );
 }
 
 /// Keeps the state of a limit that an update does not change: otherwise each update would admit another burst.

@@ -10,6 +10,9 @@ pub struct Status {
     pub code: Code,
     /// The message of the peer, or of the client on its behalf.
     pub message: String,
+    /// Whether the connection ended, and the stream with it: a controller that is replaced, not one that answers wrongly.
+    #[serde(skip)]
+    pub is_connection_end: bool,
 }
 
 /// The status codes of gRPC.
@@ -41,6 +44,15 @@ impl Status {
         Self {
             code,
             message: message.into(),
+            is_connection_end: false,
+        }
+    }
+
+    /// The end of an open stream with its connection.
+    pub fn connection_end(message: impl Into<String>) -> Self {
+        Self {
+            is_connection_end: true,
+            ..Self::new(Code::Unavailable, message)
         }
     }
 }

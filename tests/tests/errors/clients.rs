@@ -2,7 +2,8 @@
 
 use crate::Expect;
 use http::Method;
-use linkerd_tests::{Http2, Mesh, SOON, Server, Wire, empty, get, request, soon};
+use linkerd_control::Policy;
+use linkerd_tests::{Http2, Mesh, SOON, Server, Wire, client_hello, empty, get, request, soon};
 use std::time::Duration;
 
 #[tokio::test]
@@ -167,6 +168,38 @@ async fn bytes_that_are_not_http_have_nowhere_to_go_without_redirection() {
 }
 
 #[tokio::test]
+async fn tls_socks_and_line_ends_to_the_explicit_proxy_are_named_and_logged_in_one_line() {
+    const LINE: &str = "A connection to the explicit proxy is not HTTP";
+    for (bytes, named) in [
+        (client_hello("web"), "the client speaks TLS"),
+        (b"\x05\x01\x00".to_vec(), "the client speaks SOCKS5"),
+        (
+            b"\x04\x01\x00\x50\x7f\x00\x00\x01\x00".to_vec(),
+            "the client speaks SOCKS4",
+        ),
+        (b"\r\n\n".to_vec(), "the client has sent line ends"),
+    ] {
+        let mesh = Mesh::builder()
+            .env("LINKERD2_PROXY_OUTBOUND_DETECT_TIMEOUT", "300ms")
+            .start()
+            .await;
+        // A client that is set up wrongly tries again and again.
+        for _ in 0..3 {
+            let mut wire = mesh.wire().await;
+            wire.send(&bytes).await;
+            let answer = wire.rest().await;
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+            assert!(answer.contains(named), "{named} in {answer}");
+        }
+        let line = mesh.proxy.wait_for_log(LINE).await;
+        assert!(line.contains("WARN") && line.contains(named), "{line}");
+        assert!(line.contains("curl -x"), "the hint: {line}");
+        let log = mesh.proxy.log();
+        assert_eq!(log.matches(LINE).count(), 1, "{log}");
+    }
+}
+
+#[tokio::test]
 async fn too_many_requests_at_once_are_shed() {
     let server = Server::says("hello").await;
     server.set_latency(Duration::from_millis(500));
@@ -201,7 +234,9 @@ async fn a_queue_that_is_full_sheds() {
         .env("LINKERD2_PROXY_OUTBOUND_HTTP_FAILFAST_TIMEOUT", "500ms")
         .start()
         .await;
-    mesh.service("web", []).no_endpoints(true);
+    // No answer: requests for endpoints that are known not to exist would not wait.
+    mesh.policy("web").set(Policy::balance("web", 80));
+    mesh.endpoints("web").silent();
     let replies = (0..8).map(|_| mesh.get("http://web/"));
     let replies = soon(futures::future::join_all(replies)).await;
     let count = |status| {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod connections;
+mod departures;
 mod mesh_file;
 mod readings;
 mod requests;

@@ -144,7 +144,8 @@ async fn ejected(reason: &'static str, number: usize) -> Seen {
 async fn full_queue(reason: &'static str) -> Seen {
     let builder = impatient().env("LINKERD2_PROXY_OUTBOUND_HTTP_QUEUE_CAPACITY", 1);
     let mesh = builder.start().await;
-    mesh.service("web", []).no_endpoints(true);
+    mesh.policy("web").set(Policy::balance("web", 80));
+    mesh.endpoints("web").silent();
     shed(&mesh, reason).await
 }
 

@@ -64,7 +64,8 @@ pub(super) struct CheckedEnvironment {
     pub(super) is_in_pod: bool,
 }
 
-fn mesh_file(path: &Path) -> Vec<CheckLine> {
+/// The lines of a mesh file alone.
+pub(super) fn mesh_file(path: &Path) -> Vec<CheckLine> {
     match Mesh::read(path) {
         Ok(mesh) => {
             let servers = match mesh.servers().count() {

@@ -3,9 +3,10 @@
 use super::names::dns_name;
 use super::value::{InvalidValue, items};
 use crate::config::Networks;
+use linkerd_control::bracketed_ipv6;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The address of a server: an IP address and port, or a name to resolve.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,10 +44,16 @@ impl fmt::Display for Addr {
 
 /// An IP address and a port.
 pub fn socket_addr(text: &str) -> Result<SocketAddr, InvalidValue> {
-    text.parse().map_err(|_| match text.parse::<IpAddr>() {
-        Ok(_) => InvalidValue::fix("add the port"),
-        Err(_) if addr(text).is_ok() => InvalidValue::fix("write the address instead of the name"),
-        Err(_) => InvalidValue::default(),
+    text.parse().map_err(|_| {
+        if let Some(error) = without_brackets(text) {
+            error
+        } else if text.parse::<Ipv4Addr>().is_ok() {
+            InvalidValue::fix("add the port")
+        } else if addr(text).is_ok() {
+            InvalidValue::fix("write the address instead of the name")
+        } else {
+            InvalidValue::default()
+        }
     })
 }
 
@@ -71,9 +78,12 @@ pub fn addr(text: &str) -> Result<Addr, InvalidValue> {
     if let Ok(addr) = text.parse() {
         return Ok(Addr::Ip(addr));
     }
+    if let Some(error) = without_brackets(text) {
+        return Err(error);
+    }
     let Some((host, port)) = text.rsplit_once(':') else {
         return Err(
-            match text.parse::<IpAddr>().is_ok() || dns_name(text).is_ok() {
+            match text.parse::<Ipv4Addr>().is_ok() || dns_name(text).is_ok() {
                 true => InvalidValue::fix("add the port"),
                 false => InvalidValue::default(),
             },
@@ -84,6 +94,13 @@ pub fn addr(text: &str) -> Result<Addr, InvalidValue> {
         host: dns_name(host)?,
         port,
     })
+}
+
+/// The error of an IPv6 address without brackets, or without a port.
+fn without_brackets(text: &str) -> Option<InvalidValue> {
+    let form = bracketed_ipv6(text)?;
+    let fix = format!("write an IPv6 address in brackets, with a port: {form}");
+    Some(InvalidValue::fix(fix))
 }
 
 /// IP addresses without prefix lengths.

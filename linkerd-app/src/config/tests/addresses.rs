@@ -28,6 +28,14 @@ fn addresses() {
         socket_addr,
         &[
             ("1.2.3.4", "add the port"),
+            (
+                "::1:9001",
+                "write an IPv6 address in brackets, with a port: [::1]:9001",
+            ),
+            (
+                "::1",
+                "write an IPv6 address in brackets, with a port: [::1]:PORT",
+            ),
             ("localhost:80", "write the address instead of the name"),
         ],
     );
@@ -54,6 +62,14 @@ fn addresses() {
         &[(
             "1.1.1.1:1,1.1.1.1:2,1.1.1.1:3",
             "leave 1 of the 3 addresses out",
+        )],
+    );
+
+    advises(
+        addr,
+        &[(
+            "fd00::1:8086",
+            "write an IPv6 address in brackets, with a port: [fd00::1]:8086",
         )],
     );
 

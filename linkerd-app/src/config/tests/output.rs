@@ -45,10 +45,7 @@ fn names_are_declared_once() {
 }
 
 fn printed(vars: &[(&str, &str)]) -> Vec<String> {
-    let mut out = Vec::new();
-    print_effective(&loaded(vars).effective, &mut out).unwrap();
-    String::from_utf8(out)
-        .unwrap()
+    effective_text(&loaded(vars).effective)
         .lines()
         .map(str::to_owned)
         .collect()

@@ -141,7 +141,6 @@ async fn a_body_that_breaks_off_breaks_off_at_the_client() {
 async fn requests_fail_fast_after_one_has_waited_in_vain() {
     in_process(async |proxy| {
         proxy.source.set_policy(WEB, policy(backend("web:80")));
-        proxy.source.set_endpoints("web:80", &[]);
         let mut client = proxy.http1(WEB).await;
         let start = Instant::now();
         let response = client.get("/").await;
@@ -161,6 +160,21 @@ async fn requests_fail_fast_after_one_has_waited_in_vain() {
         proxy.settle().await;
         let mut client = proxy.http1(WEB).await;
         assert_eq!(client.get("/").await.body.as_deref(), Some("there"));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_for_endpoints_that_are_known_not_to_exist_does_not_wait() {
+    in_process(async |proxy| {
+        proxy.source.set_policy(WEB, policy(backend("web:80")));
+        proxy.source.set_endpoints("web:80", &[]);
+        for status in [StatusCode::GATEWAY_TIMEOUT, StatusCode::SERVICE_UNAVAILABLE] {
+            let mut client = proxy.http1(WEB).await;
+            let start = Instant::now();
+            assert_eq!(client.get("/").await.head.status, status);
+            assert_eq!(start.elapsed(), Duration::ZERO);
+        }
     })
     .await;
 }

@@ -86,13 +86,26 @@ async fn a_refused_or_forbidden_connection_is_closed() {
 async fn a_connection_waits_for_an_endpoint_until_the_failfast_timeout() {
     in_process(async |proxy| {
         proxy.source.set_policy(DB, policy(backend("db:5432")));
-        proxy.source.set_endpoints("db:5432", &[]);
         let mut client = proxy.connect(DB);
         client.write_all(b"\x00").await.unwrap();
         let start = Instant::now();
         assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
         let failfast = proxy.ctx.config.outbound.tcp_queue.failfast;
         assert_eq!(start.elapsed(), failfast);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_to_endpoints_that_are_known_not_to_exist_does_not_wait() {
+    in_process(async |proxy| {
+        proxy.source.set_policy(DB, policy(backend("db:5432")));
+        proxy.source.set_endpoints("db:5432", &[]);
+        let mut client = proxy.connect(DB);
+        client.write_all(b"\x00").await.unwrap();
+        let start = Instant::now();
+        assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
+        assert_eq!(start.elapsed(), Duration::ZERO);
     })
     .await;
 }

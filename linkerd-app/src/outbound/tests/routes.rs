@@ -213,7 +213,7 @@ async fn the_request_limit_counts_the_wait_for_an_endpoint() {
         let text = "timed out waiting for response headers: ";
         let message = message.to_str().unwrap();
         assert!(message.contains(text), "{message}");
-        let why = "; the backend had no ready endpoint: it has no endpoints";
+        let why = "; the backend had no ready endpoint: the control plane has not answered yet";
         assert!(message.ends_with(why), "{message}");
         let again = client.get("/").await;
         assert_eq!(

@@ -73,18 +73,22 @@ impl EndpointSource for TestSource {
     fn endpoints(&self, destination: &Destination) -> Call<EndpointUpdate> {
         let (destination, mut known) = (destination.clone(), Vec::new());
         let changes = self.updates().flat_map(move |mut tables| {
-            let present = tables.endpoints.remove(&destination).unwrap_or_default();
+            let mut changes = Vec::new();
+            // Of a destination that the test has not set, the control plane says nothing.
+            let Some(present) = tables.endpoints.remove(&destination) else {
+                return stream::iter(changes.into_iter().map(Ok));
+            };
             known.retain(|addr| !present.contains(addr));
             let gone = std::mem::replace(&mut known, present.clone());
-            let mut changes = Vec::new();
             if present.is_empty() {
-                changes.push(EndpointSetChange::Clear { exists: true });
+                changes.push(EndpointSetChange::Clear { exists: true }.into());
             } else {
                 let added = present.into_iter().map(Endpoint::new);
-                changes.push(EndpointSetChange::Add(added.collect()));
-                changes.extend((!gone.is_empty()).then_some(EndpointSetChange::Remove(gone)));
+                changes.push(EndpointSetChange::Add(added.collect()).into());
+                let removed = || EndpointSetChange::Remove(gone.clone()).into();
+                changes.extend((!gone.is_empty()).then(removed));
             }
-            stream::iter(changes.into_iter().map(|change| Ok(change.into())))
+            stream::iter(changes.into_iter().map(Ok))
         });
         let changes = changes.boxed();
         async { Ok(changes) }.boxed()

@@ -5,6 +5,7 @@ use crate::endpoint::Endpoint;
 use crate::mesh::decl;
 use crate::mesh::form::Spanned;
 use crate::mesh::host_name::is_host_name;
+use crate::mesh::ipv6::bracketed_ipv6;
 use crate::mesh::model::{HostEndpoint, Service};
 use crate::mesh::position::Position;
 use std::collections::HashSet;
@@ -99,11 +100,17 @@ impl Checker {
                 None
             }
             None => {
-                let reason = format!(
-                    "{text:?} is not an endpoint's address; write an IP address or a host name with a port, \
-                     such as 127.0.0.1:9001"
+                let form = match bracketed_ipv6(text) {
+                    Some(bracketed) => {
+                        format!("an IPv6 address in brackets, with a port: '{bracketed}'")
+                    }
+                    None => "an IP address or a host name with a port, such as 127.0.0.1:9001"
+                        .to_owned(),
+                };
+                self.problem(
+                    at,
+                    format!("{text:?} is not an endpoint's address; write {form}"),
                 );
-                self.problem(at, reason);
                 None
             }
         }

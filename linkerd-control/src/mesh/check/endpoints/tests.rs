@@ -64,6 +64,14 @@ fn wrong_endpoints_are_refused() {
             "4:15: \"127.0.0.1\" is not an endpoint's address",
         ),
         (
+            "['::1:9001']",
+            "4:15: \"::1:9001\" is not an endpoint's address; write an IPv6 address in brackets, with a port: '[::1]:9001'",
+        ),
+        (
+            "['[::1]']",
+            "4:15: \"[::1]\" is not an endpoint's address; write an IPv6 address in brackets, with a port: '[::1]:PORT'",
+        ),
+        (
             "[127.0.0.1:0]",
             "4:15: endpoint 127.0.0.1:0 has port 0; use 1 to 65535",
         ),
