@@ -25,6 +25,7 @@ mod distribute;
 mod endpoint;
 mod explain;
 mod explicit;
+mod explicit_connection;
 mod forwarded;
 mod hedge;
 mod host_routes;

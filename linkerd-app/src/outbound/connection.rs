@@ -4,17 +4,17 @@ use super::{
     context::Context,
     explain::backend_states,
     explicit::ByAuthority,
+    explicit_connection::NOT_HTTP_INTERVAL,
     forwarded::ForwardedTargets,
     http::{count_error, serve_named, serve_target},
     ingress::ByOverride,
-    not_http::not_http,
     target::{TargetStack, Targets},
     tcp_route::RoutedConnection,
     tunnel,
 };
 use crate::{
     explain::BackendsQuery,
-    metrics::{client_tls_labels, meta_labels, target_labels},
+    metrics::{meta_labels, target_labels},
     server::{
         BROKEN_OFF, DetectSettings, RelayEnd, SilentDestinations, accept, detect,
         wait_for_certificate,
@@ -25,7 +25,7 @@ use hyper::upgrade::OnUpgrade;
 use linkerd_profiles::{Meta, ProtocolKind, Target};
 use linkerd_proxy_core::{
     Error, Reason,
-    http::{Responder, ServeError, refuse},
+    http::{Responder, ServeError},
     metrics::{LabelSet, Labels},
     subscription::RateLimit,
     tls::read_client_hello,
@@ -36,19 +36,17 @@ use std::{
     net::SocketAddr,
     rc::Rc,
     sync::LazyLock,
-    time::Duration,
 };
-use tokio::time::Instant;
 
 /// The outbound side of one worker.
 pub struct Outbound {
     pub(super) ctx: Rc<Context>,
-    targets: Rc<Targets>,
+    pub(super) targets: Rc<Targets>,
     pub(super) silent: SilentDestinations<Target>,
     /// Targets whose clients begin with a word that might become a request, and never does.
     pub(super) unfinished: SilentDestinations<Target>,
     /// Limits the log's lines about clients of the explicit proxy.
-    not_http: RefCell<RateLimit>,
+    pub(super) not_http: RefCell<RateLimit>,
     /// The size of the future of a connection.
     connection_bytes: Cell<usize>,
 }
@@ -192,60 +190,6 @@ impl Outbound {
         self.served(&client, stack.target(), served);
     }
 
-    /// A connection that was not redirected: its requests name their targets.
-    async fn explicit(self: &Rc<Self>, stream: TransportStream, client: Rc<ClientInfo>) {
-        let labels = Labels::new()
-            .with("direction", "outbound")
-            .with("peer", "src");
-        let local = client.local;
-        let labels = client_tls_labels(target_labels(labels, local), &client.tls);
-        let mut io = Io::new(stream, self.ctx.families.transport.series(labels));
-        let drain = &mut client.listener.drain().watch();
-        // Nothing but HTTP is spoken here: a broken request line gets an answer.
-        let settings = self.detect_settings(Lookalikes::Http);
-        let detected = match detect(&mut io, settings, drain, |_, _| {}).await {
-            Ok(detected) => detected,
-            Err(error) => return self.failed(&client, local, &error),
-        };
-        let version = match detected {
-            Some(Detected::Http1) => Version::HTTP_11,
-            Some(Detected::Http2) => Version::HTTP_2,
-            Some(Detected::Opaque) => {
-                let error = match io.has_ended() {
-                    true => Error::new(Reason::MalformedRequest)
-                        .detail("the client ended its side without a whole request line"),
-                    false => not_http(io.prefix()),
-                };
-                self.report_not_http(&client, &error);
-                let responder = self.refusals(true).unless_head(io.prefix());
-                refuse(&mut io, Some(responder), &error).await;
-                return self.failed(&client, local, &error);
-            }
-            None => {
-                let error = Error::new(Reason::NotHttp).detail("the client has sent no request");
-                return self.failed(&client, local, &error);
-            }
-        };
-        if self.ctx.config.outbound.ingress_mode {
-            let by_override = ByOverride::new(&self.ctx, &self.targets, version, None);
-            let served =
-                serve_named(&self.ctx, io, client.clone(), version, true, by_override).await;
-            return self.served(&client, &local.into(), served);
-        }
-        let by_authority = self.by_authority(&client, version);
-        let served = serve_named(&self.ctx, io, client.clone(), version, true, by_authority).await;
-        self.served(&client, &local.into(), served);
-    }
-
-    /// Logs a client of the explicit proxy that does not speak HTTP, once an interval: such a client usually tries again.
-    fn report_not_http(&self, client: &ClientInfo, error: &Error) {
-        let taken = self.not_http.borrow_mut().take(Instant::now());
-        if let Some(unreported) = taken {
-            let (client, hint) = (client.addr, error.hint());
-            tracing::warn!(%client, %error, hint, unreported, "A connection to the explicit proxy is not HTTP");
-        }
-    }
-
     /// A connection in ingress mode: requests may name their targets; other protocols go to the original destination.
     async fn ingress(
         self: &Rc<Self>,
@@ -275,7 +219,7 @@ impl Outbound {
     }
 
     /// Routes the requests of a client of the explicit proxy. A tunnel is served as a separate connection.
-    fn by_authority(
+    pub(super) fn by_authority(
         self: &Rc<Self>,
         client: &Rc<ClientInfo>,
         version: Version,
@@ -315,7 +259,7 @@ impl Outbound {
         detect(io, self.detect_settings(lookalikes), drain, count).await
     }
 
-    fn detect_settings(&self, lookalikes: Lookalikes) -> DetectSettings {
+    pub(super) fn detect_settings(&self, lookalikes: Lookalikes) -> DetectSettings {
         DetectSettings {
             timeout: self.ctx.config.outbound.detect_timeout,
             lookalikes,
@@ -324,7 +268,7 @@ impl Outbound {
     }
 
     /// The form of answers to requests that no stage sees.
-    fn refusals(&self, is_explicit: bool) -> Responder {
+    pub(super) fn refusals(&self, is_explicit: bool) -> Responder {
         let emit_headers = self.ctx.config.outbound.emit_headers;
         Responder::of_connection(Side::Outbound, emit_headers, is_explicit)
     }
@@ -364,7 +308,12 @@ impl Outbound {
         }
     }
 
-    fn served(&self, client: &ClientInfo, target: &Target, served: Result<(), ServeError>) {
+    pub(super) fn served(
+        &self,
+        client: &ClientInfo,
+        target: &Target,
+        served: Result<(), ServeError>,
+    ) {
         let Err(error) = served else { return };
         match error.failure() {
             // The connection is closed, and no request failed.
@@ -389,7 +338,7 @@ impl Outbound {
     }
 
     /// Reports a connection that the proxy closes.
-    fn failed(&self, client: &ClientInfo, destination: SocketAddr, error: &Error) {
+    pub(super) fn failed(&self, client: &ClientInfo, destination: SocketAddr, error: &Error) {
         self.record(client, destination, error);
         let reason = error.reason();
         tracing::debug!(%destination, reason = reason.label(), %error, hint = reason.hint(), "connection failed");
@@ -433,6 +382,3 @@ fn address(target: &Target) -> SocketAddr {
 
 /// The parent of connections whose protocol is detected before they have a target.
 static INGRESS: LazyLock<Meta> = LazyLock::new(|| Meta::new_default("ingress"));
-
-/// The least time between lines about clients that do not speak HTTP. The line counts those in between.
-const NOT_HTTP_INTERVAL: Duration = Duration::from_secs(60);
