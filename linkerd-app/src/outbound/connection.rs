@@ -4,7 +4,6 @@ use super::{
     context::Context,
     explain::backend_states,
     explicit::ByAuthority,
-    explicit_connection::NOT_HTTP_INTERVAL,
     forwarded::ForwardedTargets,
     http::{count_error, serve_named, serve_target},
     ingress::ByOverride,
@@ -36,6 +35,7 @@ use std::{
     net::SocketAddr,
     rc::Rc,
     sync::LazyLock,
+    time::Duration,
 };
 
 /// The outbound side of one worker.
@@ -382,3 +382,6 @@ fn address(target: &Target) -> SocketAddr {
 
 /// The parent of connections whose protocol is detected before they have a target.
 static INGRESS: LazyLock<Meta> = LazyLock::new(|| Meta::new_default("ingress"));
+
+/// The least time between lines about clients that do not speak HTTP. The line counts those in between.
+const NOT_HTTP_INTERVAL: Duration = Duration::from_secs(60);

@@ -12,7 +12,7 @@ use linkerd_proxy_core::{
     metrics::Labels,
     transport::{ClientInfo, Detected, Io, Lookalikes, TransportStream},
 };
-use std::{rc::Rc, time::Duration};
+use std::rc::Rc;
 use tokio::time::Instant;
 
 impl Outbound {
@@ -70,6 +70,3 @@ impl Outbound {
         }
     }
 }
-
-/// The least time between lines about clients that do not speak HTTP. The line counts those in between.
-pub(super) const NOT_HTTP_INTERVAL: Duration = Duration::from_secs(60);
