@@ -40,6 +40,8 @@ enum Endpoints {
     None {
         exists: bool,
     },
+    /// Not known yet: a new stream gets no message.
+    Unresolved,
 }
 
 impl EndpointSet {
@@ -51,6 +53,11 @@ impl EndpointSet {
     /// No endpoints, of a service that exists or not.
     pub fn none(exists: bool) -> Self {
         Self(Arc::new(Endpoints::None { exists }))
+    }
+
+    /// Endpoints that are not known yet, as their host names are being resolved. Proxies let requests wait for them.
+    pub(crate) fn unresolved() -> Self {
+        Self(Arc::new(Endpoints::Unresolved))
     }
 
     /// Sets metric labels of all endpoints.
@@ -92,7 +99,7 @@ impl EndpointSet {
     pub fn len(&self) -> usize {
         match &*self.0 {
             Endpoints::Some { addrs, .. } => addrs.len(),
-            Endpoints::None { .. } => 0,
+            Endpoints::None { .. } | Endpoints::Unresolved => 0,
         }
     }
 
@@ -104,7 +111,7 @@ impl EndpointSet {
     fn into_parts(self) -> (HashMap<String, String>, BTreeMap<SocketAddr, WeightedAddr>) {
         match Arc::unwrap_or_clone(self.0) {
             Endpoints::Some { labels, addrs } => (labels, addrs),
-            Endpoints::None { .. } => Default::default(),
+            Endpoints::None { .. } | Endpoints::Unresolved => Default::default(),
         }
     }
 }
@@ -129,6 +136,9 @@ impl StreamContent for EndpointSet {
         }
         let (labels, addrs) = match &*new.0 {
             Endpoints::None { exists } => return vec![no_endpoints(*exists)],
+            Endpoints::Unresolved if old.is_none() => return Vec::new(),
+            // The known ones are replaced, and must not be used any more.
+            Endpoints::Unresolved => return vec![no_endpoints(true)],
             Endpoints::Some { labels, addrs } => (labels, addrs),
         };
         let (old_labels, old_addrs) = match old.map(|old| &*old.0) {

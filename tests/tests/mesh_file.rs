@@ -5,7 +5,12 @@
 use linkerd_tests::{
     Http1, MeshFile, Proxy, Reply, SOON, Server, Wire, binary, eventually, refused, soon,
 };
-use std::{io::Write, net::SocketAddr, process::Stdio};
+use std::{
+    io::Write,
+    net::SocketAddr,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     net::TcpStream,
@@ -156,6 +161,30 @@ async fn an_endpoint_may_be_a_host_name() {
     file.write(&text.replace("localhost", "nothing.invalid"));
     let line = proxy.wait_for_log("cannot be resolved").await;
     assert!(line.contains("nothing.invalid"), "{line}");
+}
+
+#[tokio::test]
+async fn a_request_waits_for_the_addresses_of_a_host_name_and_not_for_endpoints_that_are_none() {
+    for (endpoint, reason) in [
+        ("'nothing.invalid:80'", "failfast_not_resolved"),
+        ("", "failfast_no_endpoints"),
+    ] {
+        let text = format!("services: [{{name: web, port: 80, endpoints: [{endpoint}]}}]\n");
+        let file = MeshFile::new("unresolved", &text);
+        let failfast = Duration::from_millis(500);
+        let proxy = file
+            .builder()
+            .env("LINKERD2_PROXY_OUTBOUND_HTTP_FAILFAST_TIMEOUT", "500ms")
+            .start()
+            .await;
+        let start = Instant::now();
+        let reply = get(&proxy).await;
+        assert_eq!(reply.status, 504, "{reply:?}");
+        let status = reply.header("proxy-status").unwrap();
+        assert!(status.contains(reason), "{status}");
+        let is_waited_for = start.elapsed() >= failfast;
+        assert_eq!(is_waited_for, !endpoint.is_empty(), "{endpoint}");
+    }
 }
 
 /// A controller that runs until it is dropped.

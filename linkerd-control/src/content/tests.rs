@@ -40,6 +40,17 @@ fn a_new_stream_is_told_the_whole_state() {
 }
 
 #[test]
+fn endpoints_that_are_not_known_yet_are_no_message_until_they_are() {
+    let (unknown, nothing) = (EndpointSet::unresolved(), [""; 0]);
+    assert_eq!(told(None, &unknown), nothing);
+    assert_eq!(told(Some(&unknown), &unknown), nothing);
+    assert_eq!(told(Some(&unknown), &set([1])), ["+1"]);
+    assert_eq!(told(Some(&unknown), &set([])), ["none"]);
+    // Those of the file before it was changed.
+    assert_eq!(told(Some(&set([1])), &unknown), ["none"]);
+}
+
+#[test]
 fn an_open_stream_is_told_the_difference() {
     let nothing: [&str; 0] = [];
     assert_eq!(told(Some(&set([1, 2])), &set([1, 2])), nothing);

@@ -204,6 +204,11 @@ impl<'a> ServiceAnswers<'a> {
             .into_iter()
             .chain(service.labels.iter().map(|(k, v)| (k.as_str(), v))),
         );
+        // None of its host names has an address yet: that is not to have no endpoints.
+        let set = match endpoints.is_empty() && !service.hosts.is_empty() {
+            true => EndpointSet::unresolved(),
+            false => set,
+        };
         let ports = service.ports.iter().map(|&port| PortAnswers {
             port,
             policy: Arc::new(service.policy(port)),
