@@ -5,6 +5,7 @@
 mod bodies;
 mod carried;
 mod closing;
+mod early;
 mod forms;
 mod half_sent;
 mod requests;

@@ -6,6 +6,7 @@ mod abandoned;
 mod connections;
 mod crossing;
 mod cut_short;
+mod early;
 mod explicit;
 mod frames;
 mod grpc;

@@ -218,7 +218,7 @@ where
         let io = connect.call(()).await?;
         let trust = io.endpoint_trust();
         let (watch, heard, peer) = Reads::new();
-        let (io, small) = Merged::of_server(Watched { io, watch });
+        let (io, small) = Merged::of_server(Watched::new(io, watch));
         let (sender, mut connection) = builder(&self.settings)
             .handshake(TokioIo::new(io))
             .await

@@ -56,7 +56,7 @@ where
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(limits::HTTP1_MAX_BUFFER)
         .max_headers(limits::HTTP1_MAX_HEADERS)
-        .handshake(TokioIo::new(Watched { io, watch }))
+        .handshake(TokioIo::new(Watched::new(io, watch)))
         .await?;
     Ok((sender, Box::new(Socket { connection, open })))
 }
@@ -64,6 +64,7 @@ where
 /// The connection to an endpoint beneath hyper's upgrade, and the bytes that hyper has read ahead.
 pub(in crate::http) fn upgraded_io(upgraded: Upgraded) -> Result<(Io, Bytes), Upgraded> {
     let parts = upgraded.downcast::<TokioIo<Watched<Io, Writes>>>()?;
+    // A connection whose writes have failed fails the next one anew.
     Ok((parts.io.into_inner().io, parts.read_buf))
 }
 
@@ -105,11 +106,11 @@ where
 
     fn park(self: Box<Self>) -> Option<Box<dyn Parked<B>>> {
         let parts = self.connection.into_parts();
-        let Watched { io, watch } = parts.io.into_inner();
+        let (io, watch) = parts.io.into_inner().into_parts();
         if watch.wait || !parts.read_buf.is_empty() {
             return None;
         }
-        let open = self.open;
+        let (io, open) = (io?, self.open);
         Some(Box::new(Idle { io, open }))
     }
 }
