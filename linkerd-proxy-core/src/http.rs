@@ -50,6 +50,7 @@ pub use observe::{
     BodyEnd, Now, ObserveRequest, ObserveResponse, ObservedRequest, ObservedResponse,
 };
 pub use peer_failure::{CloseClient, PeerAnswer, PeerFailure};
+pub use proxy_status::remove_proxy_status;
 pub use replay_layer::{ReplayLayer, ReplayService, is_idempotent};
 pub use request::{HttpRequest, RequestContext, Returns};
 pub use request_copy::RequestCopy;

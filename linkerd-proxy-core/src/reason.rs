@@ -175,6 +175,8 @@ pub enum Reason {
     MalformedRequest,
     /// The head of a request is larger than the proxy reads.
     HeadTooLarge,
+    /// The head of a request is larger than its endpoint takes.
+    EndpointHeadLimit,
     /// The target of a request is longer than the proxy reads.
     TargetTooLong,
     /// Two servers could read the end of the request's body differently.

@@ -89,7 +89,10 @@ impl Gateway {
                 version,
                 claims: ClientClaims::Removed,
             })
-            .layer(PeerProtocolLayer { version })
+            .layer(PeerProtocolLayer {
+                version,
+                is_peer: true,
+            })
             .service(RoutePolicy::new(
                 Admission::new(policy, client.clone()),
                 forward,

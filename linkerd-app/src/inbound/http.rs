@@ -74,6 +74,7 @@ fn stack(
     };
     let counted = application.policy().clone();
     let count = move |error: &Error| counted.count_error(error);
+    let is_peer = answers.emit_headers;
     let failures = ctx.failures.requests(Side::Inbound, client);
     let admission = Admission::new(application.policy().clone(), client.clone());
     let forwarded = ctx.config.inbound.forwarded_header;
@@ -95,6 +96,6 @@ fn stack(
         .layer(option_layer(ClientIdentityLayer::new(&client.tls)))
         .layer(forwarded)
         .layer(upgrades)
-        .layer(PeerProtocolLayer { version })
+        .layer(PeerProtocolLayer { version, is_peer })
         .service(RoutePolicy::new(admission, application))
 }

@@ -28,8 +28,26 @@ pub(super) struct Merged<I> {
     held: Held,
     /// Merged bytes that had no room in the reader's buffer.
     left: Vec<u8>,
-    /// Small frames that passed, if anyone counts them.
-    small: Option<Rc<Cell<usize>>>,
+    /// The peer, if it is a server.
+    server: Option<Rc<Http2Server>>,
+}
+
+/// What a server has sent.
+#[derive(Debug)]
+pub(super) struct Http2Server {
+    /// Small frames that passed.
+    pub(super) small: Cell<usize>,
+    /// The most bytes of a head that it takes (SETTINGS_MAX_HEADER_LIST_SIZE).
+    pub(super) max_head: Cell<u32>,
+}
+
+impl Default for Http2Server {
+    fn default() -> Self {
+        Self {
+            small: Cell::new(0),
+            max_head: Cell::new(u32::MAX),
+        }
+    }
 }
 
 /// A part of a frame's header.
@@ -45,19 +63,20 @@ impl<I> Merged<I> {
         Self::new(io, Batches::after(PREFACE), None)
     }
 
-    /// A connection to a server, which begins with a frame, and the number of small frames that have passed.
-    pub(super) fn of_server(io: I) -> (Self, Rc<Cell<usize>>) {
-        let small = Rc::new(Cell::new(0));
-        (Self::new(io, Batches::after(0), Some(small.clone())), small)
+    /// A connection to a server, which begins with a frame.
+    pub(super) fn of_server(io: I) -> (Self, Rc<Http2Server>) {
+        let server = Rc::new(Http2Server::default());
+        let merged = Self::new(io, Batches::after(0), Some(server.clone()));
+        (merged, server)
     }
 
-    fn new(io: I, batches: Batches, small: Option<Rc<Cell<usize>>>) -> Self {
+    fn new(io: I, batches: Batches, server: Option<Rc<Http2Server>>) -> Self {
         Self {
             io,
             batches,
             held: Held::default(),
             left: Vec::new(),
-            small,
+            server,
         }
     }
 }
@@ -85,8 +104,11 @@ impl<I: AsyncRead + Unpin> Merged<I> {
             self.held.bytes[..merged.held].copy_from_slice(held);
             self.held.len = merged.held;
             buf.set_filled(before + merged.passed);
-            if let Some(small) = &self.small {
-                small.set(small.get() + merged.small);
+            if let Some(server) = &self.server {
+                server.small.set(server.small.get() + merged.small);
+                if let Some(limit) = merged.max_head {
+                    server.max_head.set(limit);
+                }
             }
             if merged.passed > 0 {
                 return Poll::Ready(Ok(()));

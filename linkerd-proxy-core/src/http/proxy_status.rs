@@ -42,6 +42,19 @@ pub(super) fn reason_label(headers: &HeaderMap) -> Option<&str> {
     rest.starts_with(INBOUND).then_some(label)
 }
 
+/// Removes the values of proxies like this one, which name addresses of pods.
+pub fn remove_proxy_status(headers: &mut HeaderMap) {
+    if !headers.contains_key(PROXY_STATUS) {
+        return;
+    }
+    let is_own = |value: &HeaderValue| value.as_bytes().starts_with(NAME.as_bytes());
+    let all: Vec<_> = headers.get_all(PROXY_STATUS).iter().cloned().collect();
+    headers.remove(PROXY_STATUS);
+    for value in all.into_iter().filter(|value| !is_own(value)) {
+        headers.append(PROXY_STATUS, value);
+    }
+}
+
 const NAME: &str = "linkerd-proxy; error=";
 const DETAILS: &str = "; details=\"";
 const INBOUND: &str = "; side=inbound;";
@@ -59,6 +72,18 @@ mod tests {
         let start = "linkerd-proxy; error=connection_refused; details=\"connect_refused\"; side=inbound; \
                      origin=endpoint; phase=connect; next-hop=\"10.0.0.1:80\"; hint=\"Is the application";
         assert!(status.starts_with(start), "{status}");
+    }
+
+    #[test]
+    fn only_the_values_of_these_proxies_are_removed() {
+        let own = proxy_status(&Error::new(Reason::ConnectRefused), Side::Outbound).unwrap();
+        let other = HeaderValue::from_static("cache; error=dns_error");
+        let mut headers = HeaderMap::new();
+        headers.append(PROXY_STATUS, own);
+        headers.append(PROXY_STATUS, other.clone());
+        remove_proxy_status(&mut headers);
+        let left: Vec<_> = headers.get_all(PROXY_STATUS).iter().collect();
+        assert_eq!(left, [&other]);
     }
 
     #[test]

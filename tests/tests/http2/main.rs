@@ -10,6 +10,7 @@ mod early;
 mod explicit;
 mod frames;
 mod grpc;
+mod large_heads;
 mod small_frames;
 mod streams;
 

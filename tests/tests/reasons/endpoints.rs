@@ -56,6 +56,18 @@ provoke! {
         let server: Tcp = Tcp::answers(b"220 mail.example ESMTP\r\n\r\n").await;
         of_server(server.addr(), reason).await
     };
+    endpoint_head_limit => async |reason: &'static str| {
+        // Its library takes 16 KiB, and says so.
+        let server = Server::says("hello").await;
+        let mesh = impatient().start().await;
+        mesh.policy("web").set(Policy::forward(Endpoint::new(server.addr()).h2()));
+        let mut client = mesh.http1().await;
+        let mut large = linkerd_tests::get("http://web/");
+        large.headers_mut().insert("cookie", "x".repeat(17_000).parse().unwrap());
+        let reply = soon(client.send(large)).await.unwrap();
+        assert_eq!(server.requests(), 0);
+        answered(&mesh.proxy, &reply, reason).await
+    };
     upgraded_reset => async |reason: &'static str| {
         let server = Server::start(|_| async { Err(Fail::Reset(h2::Reason::CANCEL)) }).await;
         let mesh = impatient().start().await;

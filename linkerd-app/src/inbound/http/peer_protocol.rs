@@ -9,7 +9,7 @@ use linkerd_proxy_core::{
     Error,
     http::{
         HttpRequest, L5D_PROXY_CONNECTION, L5D_PROXY_ERROR, ResponseBody, add_host, has_any,
-        host_from_target, prepare_response, to_origin_form,
+        host_from_target, prepare_response, remove_proxy_status, to_origin_form,
     },
 };
 use pin_project_lite::pin_project;
@@ -28,21 +28,23 @@ use tower_service::Service;
 pub struct PeerProtocolLayer {
     /// The version of the connection.
     pub version: Version,
+    /// Whether the client is a proxy of the mesh. Others do not learn which pods a failed request was meant for.
+    pub is_peer: bool,
 }
 
 /// See [`PeerProtocolLayer`].
 #[derive(Clone, Debug)]
 pub struct PeerProtocol<S> {
     inner: S,
-    version: Version,
+    params: PeerProtocolLayer,
 }
 
 impl<S> Layer<S> for PeerProtocolLayer {
     type Service = PeerProtocol<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let version = self.version;
-        PeerProtocol { inner, version }
+        let params = *self;
+        PeerProtocol { inner, params }
     }
 }
 
@@ -59,10 +61,11 @@ where
     }
 
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
-        let is_carried = self.version == Version::HTTP_2 && restore_version(&mut request);
+        let is_carried = self.params.version == Version::HTTP_2 && restore_version(&mut request);
         PeerProtocolFuture {
             inner: self.inner.call(request),
             is_carried,
+            is_peer: self.params.is_peer,
         }
     }
 }
@@ -73,6 +76,7 @@ pin_project! {
         #[pin]
         inner: F,
         is_carried: bool,
+        is_peer: bool,
     }
 }
 
@@ -92,6 +96,9 @@ where
                 return Poll::Ready(Err(error));
             }
             remove_proxy_headers(response.headers_mut());
+            if !*this.is_peer {
+                remove_proxy_status(response.headers_mut());
+            }
             if *this.is_carried {
                 carry_version(response);
             }
@@ -226,6 +233,7 @@ mod tests {
         let request = HttpRequest::new(request.unwrap(), RequestContext::arriving(None));
         let layer = PeerProtocolLayer {
             version: Version::HTTP_2,
+            is_peer: true,
         };
         let response = layer.layer(application).call(request).await.unwrap();
         (seen.take().unwrap(), response)
@@ -279,11 +287,31 @@ mod tests {
     type Below = BelowStage<HttpRequest, Response<ResponseBody>, Error>;
 
     fn stage() -> (PeerProtocol<Stage>, Below) {
+        stage_for(true)
+    }
+
+    fn stage_for(is_peer: bool) -> (PeerProtocol<Stage>, Below) {
         let (mock, below) = Stage::new();
         let layer = PeerProtocolLayer {
             version: Version::HTTP_2,
+            is_peer,
         };
         (layer.layer(mock), below)
+    }
+
+    #[tokio::test]
+    async fn a_client_outside_of_the_mesh_learns_no_pods() {
+        for is_peer in [true, false] {
+            let (mut stage, mut below) = stage_for(is_peer);
+            let answer = stage.call(request(""));
+            let (_, respond) = below.next_request().await.unwrap();
+            let mut failed = response("");
+            let status = HeaderValue::from_static("linkerd-proxy; error=http_response_timeout");
+            failed.headers_mut().insert("proxy-status", status);
+            respond.send_response(Ok(failed));
+            let answer = answer.await.unwrap();
+            assert_eq!(answer.headers().contains_key("proxy-status"), is_peer);
+        }
     }
 
     #[tokio::test]

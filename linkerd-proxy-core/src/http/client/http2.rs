@@ -1,5 +1,6 @@
 //! HTTP/2 connections of one endpoint: as many as the endpoint's stream limit and unread responses require.
 
+mod head_limit;
 mod stream;
 mod wear;
 
@@ -22,6 +23,7 @@ use crate::{
 };
 use bytes::Bytes;
 use futures::future::{LocalBoxFuture, ready};
+use head_limit::{head_size, may_be_for_head, too_large};
 use http::Response;
 use http_body::Body;
 use hyper::client::conn::http2;
@@ -36,7 +38,6 @@ use std::{
 use stream::{Connection, Stream};
 use tokio::time::timeout;
 use tower_service::Service;
-use wear::Wear;
 
 /// Sends requests to one endpoint over HTTP/2. Copies of a client share the connections.
 ///
@@ -118,6 +119,10 @@ where
             let error = Error::new(crate::Reason::ConnectionLost);
             return Box::pin(ready(Err(Rejected::returned(error, request))));
         };
+        let (size, limit) = (head_size(&request), stream.max_head());
+        if size > limit {
+            return Box::pin(ready(Err(Rejected::lost(too_large(size, limit)))));
+        }
         let (request, context) = request.into_parts();
         let (head, body) = request.into_parts();
         let (body, upload) = Uploading::new(body);
@@ -136,7 +141,12 @@ where
                     let unsent = unsent.map(|request| {
                         HttpRequest::new(request.map(Uploading::into_inner), context)
                     });
-                    let error = classify(error.into_error());
+                    let error = error.into_error();
+                    if size > head_limit::LARGE && may_be_for_head(&error) {
+                        let error = too_large(size, head_limit::LARGE).source(error);
+                        return Err(Rejected::lost(error));
+                    }
+                    let error = classify(error);
                     Err(Rejected::new(stream.peer().explain(error), unsent))
                 }
             }
@@ -218,7 +228,7 @@ where
         let io = connect.call(()).await?;
         let trust = io.endpoint_trust();
         let (watch, heard, peer) = Reads::new();
-        let (io, small) = Merged::of_server(Watched::new(io, watch));
+        let (io, server) = Merged::of_server(Watched::new(io, watch));
         let (sender, mut connection) = builder(&self.settings)
             .handshake(TokioIo::new(io))
             .await
@@ -268,7 +278,7 @@ where
             known,
             limit,
             retired,
-            Wear::new(small, windows),
+            server,
             windows,
             has_room_again,
         ))

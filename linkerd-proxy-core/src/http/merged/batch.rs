@@ -19,6 +19,8 @@ pub(super) struct Passed {
     pub(super) held: usize,
     /// Small DATA frames among what passes.
     pub(super) small: usize,
+    /// The peer's limit of a head, if the batch sets one.
+    pub(super) max_head: Option<u32>,
 }
 
 impl Batches {
@@ -36,7 +38,7 @@ impl Batches {
         self.rest -= first;
         let mut keeps_order = self.in_fields;
         let mut has_more = false;
-        let mut small = 0;
+        let (mut small, mut max_head) = (0, None);
         let mut recent = Recent::default();
         let mut at = first;
         while let Some(frame) = Header::read(&batch[at..]) {
@@ -52,6 +54,9 @@ impl Batches {
                 at = batch.len();
                 break;
             }
+            if frame.kind == SETTINGS {
+                max_head = header_list_limit(&batch[at + HEADER..end]).or(max_head);
+            }
             at = end;
         }
         let held = batch.len() - at;
@@ -65,8 +70,19 @@ impl Batches {
             passed: at,
             held,
             small,
+            max_head,
         }
     }
+}
+
+/// SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113, section 6.5.2) among settings.
+fn header_list_limit(settings: &[u8]) -> Option<u32> {
+    let limits = settings.chunks_exact(6).filter_map(|setting| {
+        let (name, value) = setting.split_at(2);
+        let value = u32::from_be_bytes(value.try_into().ok()?);
+        (name == [0, 6]).then_some(value)
+    });
+    limits.last()
 }
 
 /// Merges the frames of a batch.
@@ -221,6 +237,7 @@ pub(super) const HEADER: usize = 9;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
 const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;

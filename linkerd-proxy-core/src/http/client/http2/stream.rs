@@ -9,7 +9,7 @@ use super::{
     wear::Wear,
 };
 use crate::{
-    http::{FlowControl, Now},
+    http::{FlowControl, Now, merged::Http2Server},
     limits,
 };
 use http_body::Body;
@@ -31,6 +31,7 @@ pub(super) struct Connection<B> {
     limit: Rc<Cell<usize>>,
     /// Whether it takes no stream any more: the endpoint is trusted no more.
     retired: Rc<Cell<bool>>,
+    server: Rc<Http2Server>,
     /// What crossed resets, or was not read.
     wear: Wear,
     /// Streams with a frame that was not read yet.
@@ -56,7 +57,7 @@ impl<B> Connection<B> {
         peer: Rc<Peer>,
         limit: Rc<Cell<usize>>,
         retired: Rc<Cell<bool>>,
-        wear: Wear,
+        server: Rc<Http2Server>,
         windows: FlowControl,
         has_room_again: impl Fn() + 'static,
     ) -> Self {
@@ -66,7 +67,8 @@ impl<B> Connection<B> {
             streams: Cell::new(0),
             limit,
             retired,
-            wear,
+            wear: Wear::new(server.clone(), windows),
+            server,
             unread: Cell::new(0),
             stalled_by: stalled_by(windows),
             has_room_again: Box::new(has_room_again),
@@ -118,6 +120,11 @@ impl<B> Stream<B> {
 
     pub(super) fn sender(&self) -> SendRequest<Uploading<B>> {
         self.connection.sender.clone()
+    }
+
+    /// The most bytes of a head that the endpoint takes.
+    pub(super) fn max_head(&self) -> usize {
+        self.connection.server.max_head.get() as usize
     }
 
     pub(super) fn peer(&self) -> &Peer {

@@ -1,7 +1,10 @@
 //! The wear of an endpoint's HTTP/2 connection.
 
 use crate::{
-    http::{FlowControl, merged::SMALL},
+    http::{
+        FlowControl,
+        merged::{Http2Server, SMALL},
+    },
     limits,
 };
 use bytes::Bytes;
@@ -13,8 +16,8 @@ use std::{cell::Cell, rc::Rc};
 /// Frames that cross a reset are nobody's fault, but h2 takes each for an error of the endpoint, and a small one for unread for
 /// ever. A worn connection takes no other stream, and ends after those that it has.
 pub(super) struct Wear {
-    /// Small DATA frames that passed to h2.
-    small: Rc<Cell<usize>>,
+    /// The server, with the small DATA frames that passed to h2.
+    server: Rc<Http2Server>,
     /// Small DATA frames that streams have read.
     read: Cell<usize>,
     /// Streams that were dropped before their end.
@@ -24,15 +27,15 @@ pub(super) struct Wear {
 }
 
 impl Wear {
-    /// A new connection with these windows, and with the number of small frames that have passed on it.
-    pub(super) fn new(small: Rc<Cell<usize>>, windows: FlowControl) -> Self {
+    /// A new connection to `server`, with these windows.
+    pub(super) fn new(server: Rc<Http2Server>, windows: FlowControl) -> Self {
         // A half of h2's own limit, which is a half of the window.
         let limit = match windows {
             FlowControl::Fixed { connection, .. } => connection as usize / SMALL / 4,
             FlowControl::Adaptive => limits::HTTP2_WORN_AFTER,
         };
         Self {
-            small,
+            server,
             read: Cell::new(0),
             cancelled: Cell::new(0),
             limit: limit.clamp(1, limits::HTTP2_WORN_AFTER),
@@ -58,7 +61,7 @@ impl Wear {
 
     /// Whether the connection should take no other stream.
     pub(super) fn is_worn(&self) -> bool {
-        let unread = self.small.get().saturating_sub(self.read.get());
+        let unread = self.server.small.get().saturating_sub(self.read.get());
         unread.max(self.cancelled.get()) >= self.limit
     }
 }
@@ -73,8 +76,9 @@ mod tests {
 
     #[test]
     fn small_frames_that_are_read_do_not_wear() {
-        let small = Rc::new(Cell::new(0));
-        let wear = Wear::new(small.clone(), FlowControl::Adaptive);
+        let server = Rc::new(Http2Server::default());
+        let small = &server.small;
+        let wear = Wear::new(server.clone(), FlowControl::Adaptive);
         for _ in 0..2 * limits::HTTP2_WORN_AFTER {
             small.set(small.get() + 1);
             assert!(!wear.is_worn());
