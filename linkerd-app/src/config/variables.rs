@@ -378,9 +378,11 @@ variables! {
         linkerd2 INBOUND_SERVER_HTTP2_MAX_CONCURRENT_STREAMS: Number = default("10000"), used, unit("streams"), since("0.1");
         /// SETTINGS_MAX_FRAME_SIZE. 16384 without it.
         linkerd2 INBOUND_SERVER_HTTP2_MAX_FRAME_SIZE: FrameSize = unset, used, unit("bytes"), since("0.1");
-        /// SETTINGS_MAX_HEADER_LIST_SIZE. 16384 without it.
+        /// SETTINGS_MAX_HEADER_LIST_SIZE. 16384 without it. A larger head is answered 431; one of more than four times as many bytes
+        /// ends the connection, with its other calls.
         linkerd2 INBOUND_SERVER_HTTP2_MAX_HEADER_LIST_SIZE: Number = unset, used, unit("bytes"), since("0.1");
-        /// The most streams that a client may open and reset before the server has seen them. 20 without it.
+        /// The most streams that a client may open and reset before the server has seen them. 20 without it. More, as of a client
+        /// that cancels many calls in one write, end the connection with `ENHANCE_YOUR_CALM`.
         linkerd2 INBOUND_SERVER_HTTP2_MAX_PENDING_ACCEPT_RESET_STREAMS: Count = unset, used, unit("streams"),
             since("0.1");
         /// The most bytes that wait to be sent, for each stream. 409600 without it.
@@ -403,9 +405,11 @@ variables! {
         linkerd2 OUTBOUND_SERVER_HTTP2_MAX_CONCURRENT_STREAMS: Number = default("10000"), used, unit("streams"), since("0.1");
         /// SETTINGS_MAX_FRAME_SIZE. 16384 without it.
         linkerd2 OUTBOUND_SERVER_HTTP2_MAX_FRAME_SIZE: FrameSize = unset, used, unit("bytes"), since("0.1");
-        /// SETTINGS_MAX_HEADER_LIST_SIZE. 16384 without it.
+        /// SETTINGS_MAX_HEADER_LIST_SIZE. 16384 without it. A larger head is answered 431; one of more than four times as many bytes
+        /// ends the connection, with its other calls.
         linkerd2 OUTBOUND_SERVER_HTTP2_MAX_HEADER_LIST_SIZE: Number = unset, used, unit("bytes"), since("0.1");
-        /// The most streams that a client may open and reset before the server has seen them. 20 without it.
+        /// The most streams that a client may open and reset before the server has seen them. 20 without it. More, as of a client
+        /// that cancels many calls in one write, end the connection with `ENHANCE_YOUR_CALM`.
         linkerd2 OUTBOUND_SERVER_HTTP2_MAX_PENDING_ACCEPT_RESET_STREAMS: Count = unset, used, unit("streams"),
             since("0.1");
         /// The most bytes that wait to be sent, for each stream. 409600 without it.

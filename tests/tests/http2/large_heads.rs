@@ -1,7 +1,10 @@
 //! Heads that are larger than an endpoint takes.
 
 use super::frames::{PREFACE, SETTINGS, frame, next_request};
-use linkerd_tests::{Http1, Tcp, get, soon};
+use http::Response;
+use http_body_util::BodyExt;
+use linkerd_tests::{Http1, Mesh, Server, Tcp, from_channel, get, soon};
+use parking_lot::Mutex;
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::SeqCst},
@@ -9,6 +12,7 @@ use std::sync::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    sync::mpsc,
 };
 
 /// A server that does not name its limit ends the connection, with the calls of others: it gets such a head once.
@@ -28,6 +32,30 @@ async fn a_head_that_ended_a_connection_is_not_sent_again() {
     let failures = mesh.proxy.metrics().await;
     assert_eq!(failures.sum("proxy_failures_total", &reason), 1.0);
     assert_eq!(requests.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_large_head_is_431_and_the_other_calls_of_its_connection_go_on() {
+    let (say, texts) = mpsc::channel(1);
+    let texts = Mutex::new(Some(texts));
+    let server = Server::start(move |_| {
+        let texts = texts.lock().take().unwrap();
+        async move { Ok(Response::new(from_channel(texts))) }
+    })
+    .await;
+    let mesh = Mesh::with(&server).await;
+    let client = mesh.http2().await;
+    let mut other = soon(client.start(get("http://web/"))).await.unwrap();
+    for size in [17_000, 60_000] {
+        let mut large = get("http://web/");
+        let cookie = "x".repeat(size).parse().unwrap();
+        large.headers_mut().insert("cookie", cookie);
+        let reply = soon(client.send(large)).await.unwrap();
+        assert_eq!(reply.status, 431, "{reply:?}");
+        say.send("on").await.unwrap();
+        let frame = soon(other.frame()).await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), "on");
+    }
 }
 
 async fn end_at_first_request(mut socket: TcpStream, requests: Arc<AtomicUsize>) {
