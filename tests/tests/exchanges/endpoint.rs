@@ -3,7 +3,7 @@
 mod http1;
 mod http2;
 
-pub use http2::send;
+pub use http2::{Pieces, send};
 
 use crate::ledger::Ledger;
 use linkerd_tests::{addr_of, bound_at};

@@ -64,6 +64,8 @@ pub struct Ask {
     pub length: usize,
     /// The largest chunk.
     pub chunk: usize,
+    /// Whether an empty DATA frame comes behind each other one. Only over HTTP/2.
+    pub empty_frames: bool,
     pub trailers: bool,
     pub expect: bool,
     pub close: bool,
@@ -112,6 +114,8 @@ pub struct Answer {
     pub framing: Framing,
     pub length: usize,
     pub chunk: usize,
+    /// As for a request.
+    pub empty_frames: bool,
     pub trailers: bool,
     pub cuts: Cuts,
     pub end: Ending,
@@ -161,11 +165,18 @@ impl Case {
         };
         let exchanges =
             (0..count).map(|index| Exchange::generate(rng, number, index, version, service));
+        let mut exchanges: Vec<_> = exchanges.collect();
+        if version == Version::Http2 && one_in(rng, 15) {
+            exchanges
+                .iter_mut()
+                .skip(1)
+                .for_each(Exchange::leave_at_once);
+        }
         Self {
             number,
             version,
             service,
-            exchanges: exchanges.collect(),
+            exchanges,
             depth: if version == Version::Http2 {
                 count
             } else {
@@ -201,6 +212,16 @@ impl Exchange {
             cancel,
             answers,
         }
+    }
+
+    /// Cancels the exchange with all others that do so.
+    fn leave_at_once(&mut self) {
+        self.pause = 0;
+        self.cancel = Some(Cancel {
+            sending: false,
+            at: 150,
+            how: Abort::Reset,
+        });
     }
 
     /// The response to the n-th attempt.
@@ -243,10 +264,11 @@ fn length(rng: &mut StdRng) -> usize {
     }
 }
 
-/// The largest chunk of a body: one byte only for small bodies.
+/// The largest chunk of a body: one byte only for small bodies, and a few for those that are not large.
 fn chunk(rng: &mut StdRng, length: usize) -> usize {
-    match rng.random_range(0..4) {
+    match rng.random_range(0..5) {
         0 if length < 400 => 1,
+        4 if length < 30_000 => rng.random_range(5..60),
         0 | 1 => {
             rng.random_range(1.max(length / 300)..=length.clamp(2, 2_000).max(1 + length / 300))
         }

@@ -25,7 +25,7 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
     let Ok(stream) = way.connect(case.service).await else {
         return all(End::Wrong("the proxy does not accept".to_owned()));
     };
-    let Ok((send, connection)) = http2().handshake(stream).await else {
+    let Ok((send, connection)) = h2::client::handshake(stream).await else {
         return all(End::Wrong("the proxy does not speak HTTP/2".to_owned()));
     };
     let seen = Mutex::new(vec![None; case.exchanges.len()]);
@@ -79,13 +79,6 @@ pub async fn run(case: &Case, way: Way) -> Vec<Seen> {
         .collect()
 }
 
-/// A client that tolerates small DATA frames.
-fn http2() -> h2::client::Builder {
-    let mut builder = h2::client::Builder::new();
-    builder.data_frame_budget(1 << 30);
-    builder
-}
-
 /// One exchange.
 struct Client<'a> {
     case: &'a Case,
@@ -137,7 +130,11 @@ impl Client<'_> {
         let cancel = self.exchange.cancel.filter(|cancel| cancel.sending);
         let most = cancel.map_or(ask.length, |cancel| ask.length.min(cancel.at));
         let body = Body::request(self.exchange.id);
-        if !bare && !endpoint::send(&mut stream, body, most, ask.chunk).await {
+        let pieces = endpoint::Pieces {
+            largest: ask.chunk,
+            empty_frames: ask.empty_frames,
+        };
+        if !bare && !endpoint::send(&mut stream, body, most, pieces).await {
             return Sent::Stopped { _stream: stream };
         }
         match cancel {

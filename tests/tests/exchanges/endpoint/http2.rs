@@ -27,7 +27,7 @@ enum Order {
 
 /// Serves a connection until one side ends it. An error is a violation.
 pub async fn serve(endpoint: &Endpoint, stream: TcpStream) -> Result<(), String> {
-    let Ok(mut connection) = http2().handshake(stream).await else {
+    let Ok(mut connection) = h2::server::handshake(stream).await else {
         return Ok(());
     };
     let (order, mut orders) = mpsc::channel(16);
@@ -71,13 +71,6 @@ pub async fn serve(endpoint: &Endpoint, stream: TcpStream) -> Result<(), String>
             }
         }
     }
-}
-
-/// A server that tolerates small DATA frames.
-fn http2() -> h2::server::Builder {
-    let mut builder = h2::server::Builder::new();
-    builder.data_frame_budget(1 << 30);
-    builder
 }
 
 /// The last attempts of a connection. The end of a response may still be in the connection after its stream has sent
@@ -205,7 +198,11 @@ impl Stream {
         };
         let body = Body::response(id, serving.number);
         let most = breaks.map_or(answer.length, |(at, ..)| answer.length.min(at - HEAD));
-        if !send(&mut stream, body, most, answer.chunk).await {
+        let pieces = Pieces {
+            largest: answer.chunk,
+            empty_frames: answer.empty_frames,
+        };
+        if !send(&mut stream, body, most, pieces).await {
             return false;
         }
         match breaks {
@@ -275,9 +272,23 @@ async fn read(
     Ok(true)
 }
 
+/// The frames of a body.
+#[derive(Clone, Copy, Debug)]
+pub struct Pieces {
+    /// The most bytes of one.
+    pub largest: usize,
+    /// Whether an empty one comes behind each other one.
+    pub empty_frames: bool,
+}
+
 /// Sends a body without its end. `false` if the peer reset the stream.
-pub async fn send(stream: &mut SendStream<Bytes>, body: Body, length: usize, chunk: usize) -> bool {
-    let mut sent = 0;
+pub async fn send(
+    stream: &mut SendStream<Bytes>,
+    body: Body,
+    length: usize,
+    pieces: Pieces,
+) -> bool {
+    let (mut sent, chunk) = (0, pieces.largest);
     while sent < length {
         stream.reserve_capacity(chunk.min(length - sent));
         let Some(Ok(capacity)) = poll_fn(|cx| stream.poll_capacity(cx)).await else {
@@ -286,6 +297,9 @@ pub async fn send(stream: &mut SendStream<Bytes>, body: Body, length: usize, chu
         let piece = body.piece(sent as u64, capacity.min(chunk).min(length - sent));
         sent += piece.len();
         if stream.send_data(piece.into(), false).is_err() {
+            return false;
+        }
+        if pieces.empty_frames && stream.send_data(Bytes::new(), false).is_err() {
             return false;
         }
     }

@@ -45,6 +45,7 @@ impl Answer {
             framing,
             length,
             chunk: chunk(rng, length),
+            empty_frames: http2 && one_in(rng, 10),
             trailers: framing == Framing::Chunked && one_in(rng, 3),
             cuts: Cuts::generate(rng),
             end,

@@ -22,6 +22,7 @@ impl Ask {
             framing,
             length,
             chunk: chunk(rng, length),
+            empty_frames: !http1 && one_in(rng, 10),
             trailers: framing == Framing::Chunked && one_in(rng, 3),
             expect: http1 && length > 0 && one_in(rng, 10),
             close: http1 && one_in(rng, 30),
