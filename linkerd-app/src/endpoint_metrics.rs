@@ -126,12 +126,11 @@ where
         let classes = request.context().response_classes.clone();
         EndpointMetricsFuture {
             start: request.context().attempted,
-            unanswered: Unanswered {
+            counted: Counted {
                 attempts: request.context().attempts.clone(),
-                series: series.clone(),
+                series,
             },
             inner: self.inner.call(request),
-            series,
             grpc,
             answered_as_grpc,
             upload,
@@ -146,8 +145,7 @@ pin_project! {
         #[pin]
         inner: F,
         start: Instant,
-        series: Rc<EndpointSeries>,
-        unanswered: Unanswered,
+        counted: Counted,
         grpc: bool,
         // Whether the proxy's own answer would be in gRPC.
         answered_as_grpc: bool,
@@ -158,13 +156,14 @@ pin_project! {
     }
 }
 
-/// The series of a request without an answer. A drop counts a failure if a limit of the route has ended the attempt.
-struct Unanswered {
+/// The series of a request. A drop before its answer counts a failure if a limit of the route has ended the attempt.
+struct Counted {
+    /// The notes of a request without an answer, if a limit may end it.
     attempts: Option<Rc<AttemptNotes>>,
     series: Rc<EndpointSeries>,
 }
 
-impl Drop for Unanswered {
+impl Drop for Counted {
     fn drop(&mut self) {
         let attempts = self.attempts.as_ref();
         if let Some(reason) = attempts.and_then(|attempts| attempts.timed_out_by_policy()) {
@@ -185,7 +184,7 @@ where
         // The result is changed in place and returned: taking it apart would move it twice.
         let mut polled = this.inner.poll(cx);
         if polled.is_ready() {
-            this.unanswered.attempts = None;
+            this.counted.attempts = None;
         }
         match &mut polled {
             Poll::Pending => {}
@@ -198,7 +197,7 @@ where
                 if *this.grpc {
                     body.answers_grpc();
                 }
-                body.observe(this.series.clone(), *this.start);
+                body.observe(this.counted.series.clone(), *this.start);
                 if this.upload.is_some() {
                     body.answers_upload(this.upload.take());
                 }
@@ -209,7 +208,7 @@ where
                     *rejected = Rejected::lost(broken);
                     return polled;
                 }
-                let series = &*this.series;
+                let series = &this.counted.series;
                 rejected.error.or_peer(series.addr);
                 // A request that was returned is no answer of this endpoint.
                 match rejected.request {
@@ -217,7 +216,7 @@ where
                         if let Some(notes) = &request.context().notes {
                             notes.give_back();
                         }
-                        rejected.observer = Some(this.series.clone());
+                        rejected.observer = Some(series.clone());
                     }
                     None => {
                         let (grpc, classes) = (*this.answered_as_grpc, this.classes.as_deref());

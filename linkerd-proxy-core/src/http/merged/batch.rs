@@ -37,15 +37,17 @@ impl Batches {
         let first = self.rest.min(batch.len());
         self.rest -= first;
         let mut keeps_order = self.in_fields;
-        let mut has_more = false;
+        let (mut has_empty, mut more) = (false, 0);
         let (mut small, mut max_head) = (0, None);
         let mut recent = Recent::default();
         let mut at = first;
         while let Some(frame) = Header::read(&batch[at..]) {
             let end = at + HEADER + frame.len;
             small += usize::from(frame.is_small_data());
-            if frame.is_small_data() && end <= batch.len() {
-                has_more |= frame.is_empty() || recent.knows(frame.stream);
+            // The last frame of a stream does not count for h2.
+            if frame.is_small_data() && !frame.ends_stream() && end <= batch.len() {
+                has_empty |= frame.is_empty();
+                more += usize::from(recent.knows(frame.stream));
             }
             self.in_fields = frame.has_open_fields(self.in_fields);
             keeps_order |= self.in_fields;
@@ -60,7 +62,7 @@ impl Batches {
             at = end;
         }
         let held = batch.len() - at;
-        if has_more && !keeps_order {
+        if (has_empty || more >= MANY) && !keeps_order {
             let merged = rewrite(&batch[first..at]);
             at = first + merged.len();
             batch[first..at].copy_from_slice(&merged);
@@ -248,6 +250,9 @@ const PADDED: u8 = 0x8;
 
 /// The length below which h2 counts a DATA frame as small, in bytes.
 pub(in crate::http) const SMALL: usize = 256;
+
+/// Frames of a read beside the first ones of their streams that are worth a copy of all. Fewer are of no concern to h2.
+const MANY: usize = 8;
 
 /// The most bytes of a merged frame: the smallest limit that a peer may have (RFC 9113, section 6.5.2).
 const MAX_MERGED: usize = 16_384;
