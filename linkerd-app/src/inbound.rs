@@ -11,11 +11,13 @@
 //! A connection for which this proxy is a gateway leaves after stage 3 to `gateway.rs`, and goes on in the outbound side.
 
 mod application;
+mod client_identities;
 mod context;
 mod gateway;
 mod gateway_name;
 mod handshakes;
 mod http;
+mod label_names;
 mod opaque;
 mod peers;
 mod policy;
@@ -29,6 +31,7 @@ mod tests;
 mod tls;
 mod tunnel;
 
+pub use client_identities::ClientIdentities;
 pub use context::Context;
 pub use handshakes::Handshakes;
 pub use peers::Peers;
@@ -117,6 +120,7 @@ impl Inbound {
             "handshakes": self.ctx.handshakes.inspect(),
             "peers": self.ctx.peers.inspect(),
             "http1_pools": self.ctx.http1.inspect(),
+            "client_identities": self.ctx.policies.client_identities.inspect(),
             "server_names": self.ctx.server_names.inspect(),
             "profiles": self.ctx.profiles.inspect(),
             "silent_clients": self.silent.inspect(SocketAddr::to_string),

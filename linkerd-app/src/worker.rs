@@ -124,6 +124,7 @@ impl Worker {
                     families: self.families.clone(),
                     server_policies: self.server_policies,
                     authority_labels: self.config.inbound.authority_labels,
+                    client_identities: Default::default(),
                 }),
                 profiles: inbound::InboundProfiles::new(
                     self.service_profiles,

@@ -133,6 +133,7 @@ async fn run_control(
                 families,
                 server_policies: control.server_policies.clone(),
                 authority_labels: false,
+                client_identities: Default::default(),
             });
             AdminPolicy::new(&ctx, admin_addr, mesh, drain.clone(), failures.clone())
                 .expect("the policy of the admin port is watched from the start")

@@ -56,14 +56,15 @@ impl RoutePermit {
 }
 
 impl PolicyPeer {
-    pub(super) fn new(scope: &PolicyScope, tls: &TlsStatus) -> Self {
+    /// Clients with the status `tls`, whose identity is as labels name it.
+    pub(super) fn new(scope: &PolicyScope, tls: TlsStatus) -> Self {
         let labels = Labels::new()
             .with("direction", "inbound")
             .with("peer", "src");
-        let labels = client_tls_labels(target_labels(labels, scope.addr), tls);
+        let labels = client_tls_labels(target_labels(labels, scope.addr), &tls);
         let transport = &scope.ctx.families.transport;
         Self {
-            tls: tls.clone(),
+            tls,
             connections: transport.series(scope.server_labels(labels)),
             permits: RefCell::default(),
         }

@@ -1,10 +1,10 @@
 //! The parts of the proxy by which policies of ports decide and count.
 
-use crate::metrics::Families;
+use crate::{inbound::client_identities::ClientIdentities, metrics::Families};
 use linkerd_profiles::ServerPolicies;
 
 /// The parts of the proxy by which policies of ports decide and count; one for each thread that has ports.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct PolicyContext {
     /// Metric families.
     pub families: Families,
@@ -12,4 +12,6 @@ pub struct PolicyContext {
     pub server_policies: ServerPolicies,
     /// Whether requests are counted by their authority, too.
     pub authority_labels: bool,
+    /// Identities of clients that labels name.
+    pub client_identities: ClientIdentities,
 }

@@ -64,13 +64,19 @@ impl PolicySnapshot {
     /// The clients of a TLS status.
     pub fn peer(&self, tls: &TlsStatus) -> Rc<PolicyPeer> {
         let mut peers = self.peers.borrow_mut();
+        // Each connection is a use of its client's label.
+        let labelled = self
+            .scope
+            .ctx
+            .client_identities
+            .labelled(tls, Instant::now());
         if let Some(peer) = peers.get(tls) {
             return peer.clone();
         }
         if peers.len() >= MAX_PEERS {
             peers.retain(|_, peer| Rc::strong_count(peer) > 1);
         }
-        let peer = Rc::new(PolicyPeer::new(&self.scope, tls));
+        let peer = Rc::new(PolicyPeer::new(&self.scope, labelled));
         if peers.len() < MAX_PEERS {
             peers.insert(tls.clone(), peer.clone());
         }

@@ -68,6 +68,7 @@ impl TestProxy {
             server_names: ServerNames::default(),
             peers: Peers::default(),
             policies: Rc::new(PolicyContext {
+                client_identities: Default::default(),
                 families: metrics.families.clone(),
                 server_policies: ServerPolicies::new(
                     policies.clone(),
