@@ -860,7 +860,7 @@ impl Reason {
                 phase: Phase::Route,
                 for_endpoint: false,
                 text: "invalid request",
-                hint: "CONNECT takes host:port and HTTP/1.1; other methods take a path or an absolute URI.",
+                hint: "CONNECT takes host:port, and HTTP/1.1 or HTTP/1.0; other methods take a path or an absolute URI.",
             },
             Reason::MalformedRequest => &Row {
                 status: 400,
