@@ -393,6 +393,10 @@ impl MakeRule for HttpRoutes {
         self.rule(routing, rule, hostname)
     }
 
+    fn target(&self) -> &str {
+        &self.target
+    }
+
     fn hostname_labels(&self) -> bool {
         self.ctx.config.outbound.hostname_labels
     }

@@ -13,6 +13,8 @@ pub enum Distribution<B = Backend> {
     /// No backend.
     #[default]
     Empty,
+    /// No backend with a weight above 0: requests fail as `NoBackend`.
+    Weightless,
     /// The first available backend. Not empty.
     FirstAvailable(Vec<B>),
     /// A random choice, by weight, among the available backends.
@@ -77,7 +79,7 @@ impl<B> Distribution<B> {
     /// The possible backends, in order.
     pub fn backends(&self) -> impl Iterator<Item = &B> {
         let (first, random): (&[B], &[(B, u32)]) = match self {
-            Self::Empty => (&[], &[]),
+            Self::Empty | Self::Weightless => (&[], &[]),
             Self::FirstAvailable(backends) => (backends, &[]),
             Self::RandomAvailable(backends) => (&[], backends),
         };
@@ -89,7 +91,7 @@ impl<B> Distribution<B> {
     /// The possible backends, mutable.
     pub fn backends_mut(&mut self) -> impl Iterator<Item = &mut B> {
         let (first, random): (&mut [B], &mut [(B, u32)]) = match self {
-            Self::Empty => (&mut [], &mut []),
+            Self::Empty | Self::Weightless => (&mut [], &mut []),
             Self::FirstAvailable(backends) => (backends, &mut []),
             Self::RandomAvailable(backends) => (&mut [], backends),
         };
@@ -107,6 +109,7 @@ impl<B> Distribution<B> {
     pub fn map<C>(self, mut map: impl FnMut(B) -> C) -> Distribution<C> {
         match self {
             Self::Empty => Distribution::Empty,
+            Self::Weightless => Distribution::Weightless,
             Self::FirstAvailable(backends) => {
                 Distribution::FirstAvailable(backends.into_iter().map(map).collect())
             }

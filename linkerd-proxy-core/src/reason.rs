@@ -151,6 +151,8 @@ pub enum Reason {
     InvalidRedirect,
     /// The route's backend cannot be used.
     InvalidBackend,
+    /// No backend of the route has a weight above 0.
+    NoBackend,
     /// The control plane sent an invalid policy.
     InvalidPolicy,
     /// The route forbids the traffic.

@@ -38,7 +38,7 @@ pub(super) fn distribution<B>(
         shown
     };
     let (kind, backends): (_, Vec<_>) = match distribution {
-        Distribution::Empty => ("none", Vec::new()),
+        Distribution::Empty | Distribution::Weightless => ("none", Vec::new()),
         Distribution::FirstAvailable(backends) => {
             let backends = backends.iter().take(MAX_BACKENDS);
             (

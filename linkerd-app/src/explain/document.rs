@@ -7,7 +7,7 @@ use super::{
     rule,
 };
 use http::Version;
-use linkerd_profiles::{Discovered, HttpRouting, ProtocolKind, RouteSource};
+use linkerd_profiles::{Discovered, Distribution, HttpRouting, ProtocolKind, RouteSource};
 use serde_json::{Value, json};
 
 /// An explanation, and the backends whose state belongs to it.
@@ -104,8 +104,15 @@ impl Explanation {
             Some(found) => {
                 let taken = &routing.table.rules()[found.index];
                 let is_answered = filter::answer_all(&taken.filters);
-                if !is_answered && taken.distribution.backends().next().is_none() {
-                    self.refuse("the rule has no backend: a request that no filter answers fails");
+                match taken.distribution {
+                    _ if is_answered => {}
+                    Distribution::Empty => self
+                        .refuse("the rule has no backend: a request that no filter answers fails"),
+                    Distribution::Weightless => self.refuse(
+                        "the rule has no backend with a weight above 0: \
+                         a request that no filter answers gets a 500",
+                    ),
+                    Distribution::FirstAvailable(_) | Distribution::RandomAvailable(_) => {}
                 }
                 let backends = shown_backends(&taken.distribution);
                 self.backends = Some(BackendsQuery {

@@ -12,7 +12,7 @@ use tower_service::Service;
 
 /// Sends each request to one of the backends of a route.
 ///
-/// - **Fails as** `Unavailable` when no backend takes requests.
+/// - **Fails as** `Unavailable` when no backend takes requests, and as `NoBackend` when none ever could.
 pub struct Distribute<S> {
     backends: RouteBackends<S>,
     rng: SmallRng,
@@ -24,6 +24,8 @@ pub enum RouteBackends<S> {
     First(Vec<RouteBackend<S>>),
     /// A random available backend, by weight.
     Random(Vec<RouteBackend<S>>),
+    /// No backend: none has a weight above 0.
+    Weightless,
 }
 
 /// A backend of a route.
@@ -52,6 +54,7 @@ impl<S> RouteBackends<S> {
         };
         match distribution {
             Distribution::Empty => Self::First(Vec::new()),
+            Distribution::Weightless => Self::Weightless,
             Distribution::FirstAvailable(backends) => {
                 Self::First(backends.iter().map(|backend| new(backend, 1)).collect())
             }
@@ -82,6 +85,7 @@ impl<S> Distribute<S> {
                 let chosen = random(backends, &mut self.rng);
                 (backends, chosen)
             }
+            RouteBackends::Weightless => return Err(Reason::NoBackend.into()),
         };
         match chosen {
             Ok(index) => Ok(&mut backends[index].service),
@@ -238,6 +242,13 @@ mod tests {
             let none = Reason::Unavailable(Unavailable::NoEndpoints);
             assert_eq!(reason(distribute.choose()), Some(none));
         }
+    }
+
+    #[test]
+    fn without_weights_there_is_no_backend() {
+        let weightless = RouteBackends::<()>::Weightless;
+        let mut distribute = Distribute::new(weightless, SmallRng::seed_from_u64(1));
+        assert_eq!(reason(distribute.choose()), Some(Reason::NoBackend));
     }
 
     #[test]

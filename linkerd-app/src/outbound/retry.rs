@@ -384,7 +384,7 @@ where
 pub fn is_shed(error: &Error) -> bool {
     matches!(
         error.reason(),
-        Reason::Unavailable(_) | Reason::QueueFull | Reason::InvalidBackend
+        Reason::Unavailable(_) | Reason::QueueFull | Reason::InvalidBackend | Reason::NoBackend
     )
 }
 

@@ -4,14 +4,14 @@ use super::{
     backends::BackendKey,
     host_routes::HostRoutes,
     retry_budgets::BackendSet,
-    router::{RouteService, Routes},
+    router::{RouteService, Routes, no_route},
 };
 use crate::explain::rule_settings;
 use futures::future::LocalBoxFuture;
 use http::Response;
 use linkerd_profiles::{HttpRouting, RouteRule, request_host};
 use linkerd_proxy_core::{
-    Error, Reason,
+    Error,
     http::{HttpRequest, ResponseBody},
 };
 use serde_json::{Value, json};
@@ -39,6 +39,9 @@ pub struct RouteChoice<M: MakeRule> {
 pub trait MakeRule: Routes<Request = HttpRequest, Response = Response<ResponseBody>> {
     /// The stack of a rule. `hostname` is the label of its metrics, or empty.
     fn make(&self, routing: &HttpRouting, rule: &RouteRule, hostname: &str) -> RouteService<Self>;
+
+    /// The name of the target, for errors.
+    fn target(&self) -> &str;
 
     /// Whether metrics have hostname labels.
     fn hostname_labels(&self) -> bool {
@@ -121,7 +124,11 @@ impl<M: MakeRule> Service<HttpRequest> for RouteChoice<M> {
     fn call(&mut self, mut request: HttpRequest) -> Self::Future {
         match self.find(&mut request) {
             Some(rule) => rule.call(request),
-            None => Box::pin(std::future::ready(Err(Reason::NoRoute.into()))),
+            None => Box::pin(std::future::ready(Err(no_route(
+                self.routing.logical.as_ref(),
+                self.make.target(),
+                &self.routing.parent,
+            )))),
         }
     }
 }

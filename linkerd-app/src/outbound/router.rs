@@ -3,8 +3,8 @@
 //! The router reads an immutable snapshot; the check for an update is one atomic load.
 
 use futures::future::LocalBoxFuture;
-use linkerd_profiles::{Discovered, DiscoveryState, DiscoveryWatch, RouteSource};
-use linkerd_proxy_core::{Error, Reason, Shared};
+use linkerd_profiles::{Discovered, DiscoveryState, DiscoveryWatch, Meta, RouteSource};
+use linkerd_proxy_core::{Destination, Error, Reason, Shared};
 use serde_json::Value;
 use std::{
     cell::RefCell,
@@ -87,6 +87,15 @@ impl<R: Routes> Router<R> {
     }
 }
 
+/// The error of a request or connection for which the policy of `parent` has no route. It names both the address that the client
+/// used and the resource: the address may be one of a service's that the client does not know.
+pub fn no_route(logical: Option<&Destination>, target: &str, parent: &Meta) -> Error {
+    let logical = logical.map_or(target, |logical| logical.as_str());
+    Error::new(Reason::NoRoute)
+        .context(format!("parent {parent}"))
+        .context(format!("logical service {logical}"))
+}
+
 impl<R: Routes> RouterState<R> {
     /// Applies an update, if there is one.
     fn update(&self) {
@@ -145,7 +154,11 @@ impl Refusal {
     pub fn of(source: RouteSource, target: &str) -> Self {
         match source {
             RouteSource::Invalid { reason, .. } => Self::invalid(&reason, target),
-            RouteSource::NoRoute { .. } | RouteSource::Route(_) => Self::new(Reason::NoRoute),
+            RouteSource::NoRoute { parent } => Self {
+                reason: Reason::NoRoute,
+                detail: Some(no_route(None, target, &parent).to_string()),
+            },
+            RouteSource::Route(_) => Self::new(Reason::NoRoute),
         }
     }
 

@@ -8,13 +8,13 @@ use super::{
     backends::BackendKey,
     context::Context,
     host_routes::HostRoutes,
-    router::{Refusal, Router, Routes},
+    router::{Refusal, Router, Routes, no_route},
     tcp_route::{RoutedConnection, TcpKind, TcpRouteService, TcpRoutes},
 };
 use crate::server::RelayEnd;
 use futures::future::LocalBoxFuture;
 use linkerd_profiles::{Discovered, DiscoveryWatch, TlsRouting};
-use linkerd_proxy_core::{Error, Reason, transport::Io};
+use linkerd_proxy_core::{Error, transport::Io};
 use serde_json::{Value, json};
 use std::{
     rc::Rc,
@@ -119,7 +119,8 @@ impl Service<String> for SniChoice {
 
     fn call(&mut self, server_name: String) -> Self::Future {
         let Some(index) = self.routing.table.find(&server_name) else {
-            let error = Error::new(Reason::NoRoute);
+            let target = self.make.0.target().to_string();
+            let error = no_route(self.routing.logical.as_ref(), &target, &self.routing.parent);
             let error = error.context(format!("server name {server_name}"));
             return Box::pin(std::future::ready(Err(error)));
         };

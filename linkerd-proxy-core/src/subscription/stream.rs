@@ -32,7 +32,8 @@ pub struct StreamLimits {
 pub struct StreamSettings {
     /// Bounds of each stream.
     pub limits: StreamLimits,
-    /// Delays between streams. They start over after a stream that yielded a message.
+    /// Delays between streams. They start over after a stream that yielded a message. If that stream ended cleanly, the first delay
+    /// counts from its opening: a stream that was open for longer is followed by another at once.
     pub backoff: Backoff,
     /// Whether a failure with this code is final.
     pub terminal: fn(Code) -> bool,
@@ -72,6 +73,7 @@ enum State<T> {
     },
     Open {
         stream: BoxStream<'static, Result<T, Status>>,
+        since: Instant,
         yielded: bool,
         deadline: Option<Deadline>,
         lifetime: Option<Deadline>,
@@ -126,6 +128,7 @@ impl<T> Subscription<T> {
                     Poll::Ready(Ok(stream)) => {
                         self.state = State::Open {
                             stream,
+                            since: Instant::now(),
                             yielded: false,
                             deadline: deadline.take(),
                             lifetime: self::deadline(self.settings.limits.lifetime),
@@ -140,12 +143,14 @@ impl<T> Subscription<T> {
                 },
                 State::Open {
                     stream,
+                    since,
                     yielded,
                     deadline,
                     lifetime,
                 } => {
+                    let progress = yielded.then_some(*since);
                     if expired(lifetime, cx) {
-                        return Poll::Ready(self.closed(None));
+                        return Poll::Ready(self.ended(progress));
                     }
                     match stream.poll_next_unpin(cx) {
                         Poll::Ready(Some(Ok(item))) => {
@@ -155,14 +160,12 @@ impl<T> Subscription<T> {
                             return Poll::Ready(Event::Item(item));
                         }
                         Poll::Ready(Some(Err(status))) => return Poll::Ready(self.failed(status)),
-                        Poll::Ready(None) => return Poll::Ready(self.closed(None)),
+                        Poll::Ready(None) => return Poll::Ready(self.ended(progress)),
                         Poll::Pending if expired(deadline, cx) => {
-                            let event = if *yielded {
-                                self.closed(None)
-                            } else {
-                                self.failed(no_first_message())
-                            };
-                            return Poll::Ready(event);
+                            return Poll::Ready(match progress {
+                                Some(_) => self.ended(progress),
+                                None => self.failed(no_first_message()),
+                            });
                         }
                         Poll::Pending => return Poll::Pending,
                     }
@@ -181,18 +184,25 @@ impl<T> Subscription<T> {
             self.state = State::Over;
             return Event::Rejected(status);
         }
-        self.closed(Some(status))
+        self.wait_from(Instant::now());
+        Event::Closed(Some(status))
     }
 
-    fn closed(&mut self, status: Option<Status>) -> Event<T> {
-        let wait = self
-            .settings
-            .backoff
-            .delay(self.failures, &mut self.rng)
-            .max(MIN_WAIT);
+    /// A clean end. `progress` is the time from which the stream was open, if it yielded a message.
+    ///
+    /// The control plane ends streams to have them opened again, such as those whose answer a new egress network changes. A wait
+    /// after that would delay the change. A stream that ends again at once does not get around the first delay.
+    fn ended(&mut self, progress: Option<Instant>) -> Event<T> {
+        self.wait_from(progress.unwrap_or_else(Instant::now));
+        Event::Closed(None)
+    }
+
+    /// Waits for the next delay, counted from `since`.
+    fn wait_from(&mut self, since: Instant) {
+        let backoff = self.settings.backoff;
+        let wait = backoff.delay(self.failures, &mut self.rng).max(MIN_WAIT);
         self.failures = self.failures.saturating_add(1);
-        self.state = State::Waiting(Box::pin(sleep_until(Instant::now() + wait)));
-        Event::Closed(status)
+        self.state = State::Waiting(Box::pin(sleep_until(since + wait)));
     }
 }
 

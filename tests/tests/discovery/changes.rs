@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use linkerd_control::{EndpointSet, LookupKind};
 use linkerd_tests::{Load, Mesh, SOON, Server, eventually, soon};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 async fn servers(texts: [&'static str; 3]) -> Vec<Server> {
     join_all(texts.map(Server::says)).await
@@ -140,6 +140,40 @@ async fn a_stream_that_is_dropped_is_opened_again_and_no_request_fails() {
         web.expect_lookup(SOON).await.unwrap();
         load.more(50).await;
     }
+    load.stop().await.assert_clean();
+}
+
+/// The control plane ends the streams whose answer changes with a new egress network.
+#[tokio::test]
+async fn a_stream_that_ends_cleanly_is_opened_again_at_once() {
+    let backoff = Duration::from_secs(2);
+    let server = Server::says("hello").await;
+    let mesh = Mesh::builder()
+        .env("LINKERD2_PROXY_INBOUND_CONNECT_EXP_BACKOFF_MIN", "2s")
+        .env("LINKERD2_PROXY_INBOUND_CONNECT_EXP_BACKOFF_MAX", "10s")
+        .start()
+        .await;
+    let web = mesh.service("web", [server.addr()]);
+    let policy = mesh.policy("web");
+    let load = Load::http1(&mesh, 1, Duration::from_millis(1), "http://web/");
+    load.more(1).await;
+    web.expect_lookup(SOON).await.unwrap();
+    policy.expect_lookup(SOON).await.unwrap();
+    // The streams are open for longer than the first delay.
+    let open = Instant::now();
+    while open.elapsed() < backoff {
+        load.more(10).await;
+    }
+    web.drop_streams();
+    policy.drop_streams();
+    web.expect_lookup(backoff / 2).await.unwrap();
+    policy.expect_lookup(backoff / 2).await.unwrap();
+    // A stream that ends again at once is not: the control plane may be in a loop.
+    web.expect_open_streams(1, SOON).await.unwrap();
+    load.more(10).await;
+    web.drop_streams();
+    assert!(web.expect_lookup(backoff / 2).await.is_err());
+    web.expect_lookup(SOON).await.unwrap();
     load.stop().await.assert_clean();
 }
 

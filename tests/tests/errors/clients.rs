@@ -37,7 +37,6 @@ async fn targets_that_are_none() {
     for request in [
         "CONNECT / HTTP/1.1\r\nhost: web\r\n\r\n",
         "CONNECT http://web/ HTTP/1.1\r\nhost: web\r\n\r\n",
-        "CONNECT web:80 HTTP/1.0\r\nhost: web\r\n\r\n",
         "GET web:80 HTTP/1.1\r\nhost: web\r\n\r\n",
         "GET / HTTP/1.1\r\nhost: :80\r\n\r\n",
     ] {

@@ -33,6 +33,31 @@ async fn a_response_with_a_length_and_chunks_reaches_the_client() {
 }
 
 #[tokio::test]
+async fn whitespace_before_the_colon_of_a_responses_field_is_removed() {
+    for space in [" ", "\t", "  "] {
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nx-own{space}: value\r\nTransfer-Encoding{space}: chunked\r\n\r\n\
+             2\r\nhi\r\n0\r\n\r\n"
+        );
+        let (mesh, _server) = mesh(answer.leak().as_bytes()).await;
+        let mut wire = get(&mesh, "").await;
+        let head = wire.head().await;
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(head.contains("\r\nx-own: value\r\n"), "{head}");
+        assert!(
+            head.contains("\r\ntransfer-encoding: chunked\r\n"),
+            "{head}"
+        );
+        assert_eq!(wire.until(b"0\r\n\r\n").await, "2\r\nhi\r\n0\r\n\r\n");
+        let head = get(&mesh, &format!("x-own{space}: value\r\n"))
+            .await
+            .head()
+            .await;
+        assert!(head.starts_with("HTTP/1.1 400"), "{head}");
+    }
+}
+
+#[tokio::test]
 async fn a_connection_whose_response_had_two_ends_is_not_used_again() {
     let both = "HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n";
     let one = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";

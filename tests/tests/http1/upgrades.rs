@@ -7,6 +7,7 @@ use linkerd_tests::{
     Body, Fail, Http1, Http2, Mesh, Server, Tcp, Wire, echo_upgraded, empty, soon,
 };
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 async fn upgrade(mut request: Request<Incoming>) -> Result<Response<Body>, Fail> {
     let protocol = request.headers().get("upgrade").cloned();
@@ -196,4 +197,57 @@ async fn a_tunnel_to_a_server_that_refuses_is_closed() {
     let mut wire = Wire::tunnel(mesh.proxy.outbound, "db:80").await;
     wire.send("not HTTP\n").await;
     assert!(wire.closes_within(Duration::from_secs(10)).await);
+}
+
+/// Python's `http.client` asks for a tunnel in HTTP/1.0, without a host field; so does pip with it.
+#[tokio::test]
+async fn a_tunnel_opens_in_http_1_0() {
+    let server = Server::says("hello").await;
+    let mesh = Mesh::with(&server).await;
+    for field in ["", "host: web\r\n", "proxy-connection: keep-alive\r\n"] {
+        let mut wire = mesh.wire().await;
+        wire.send(format!("CONNECT web:80 HTTP/1.0\r\n{field}\r\n"))
+            .await;
+        let head = wire.head().await;
+        assert!(head.starts_with("HTTP/1.0 200"), "{head}");
+        for unwanted in ["content-length", "transfer-encoding", "connection:"] {
+            assert!(!head.to_lowercase().contains(unwanted), "{head}");
+        }
+        for _ in 0..2 {
+            wire.send("GET / HTTP/1.1\r\nhost: web\r\n\r\n").await;
+            assert_eq!(wire.response().await.1, "hello");
+        }
+    }
+    // A tunnel that does not open is answered as any request of HTTP/1.0.
+    let mut wire = mesh.wire().await;
+    wire.send("CONNECT nowhere:80 HTTP/1.0\r\n\r\n").await;
+    let answer = wire.rest().await;
+    assert!(answer.starts_with("HTTP/1.0 502"), "{answer}");
+}
+
+/// An application that is itself a proxy opens the tunnel.
+#[tokio::test]
+async fn a_tunnel_of_http_1_0_opens_at_an_endpoint() {
+    let endpoint = Tcp::start(|mut socket| async move {
+        let mut read = Vec::new();
+        while !read.ends_with(b"\r\n\r\n") && matches!(socket.read_buf(&mut read).await, Ok(1..)) {}
+        let head = String::from_utf8_lossy(&read).into_owned();
+        let _ = socket
+            .write_all(b"HTTP/1.0 200 Connection established\r\n\r\n")
+            .await;
+        let _ = socket.write_all(head.as_bytes()).await;
+        let _ = tokio::io::copy(&mut socket.split().0, &mut tokio::io::sink()).await;
+    })
+    .await;
+    let mesh = Mesh::start().await;
+    mesh.service("web", [endpoint.addr()]);
+    let mut wire = Wire::tunnel(mesh.proxy.outbound, "web:80").await;
+    wire.send("CONNECT far.test:443 HTTP/1.0\r\n\r\n").await;
+    let head = wire.head().await;
+    assert!(head.starts_with("HTTP/1.0 200"), "{head}");
+    let seen = wire.head().await;
+    assert!(
+        seen.starts_with("CONNECT far.test:443 HTTP/1.0\r\n"),
+        "{seen}"
+    );
 }

@@ -88,6 +88,9 @@ provoke! {
         mesh.policy("web").set(without_dispatcher(Policy::balance("web", 80).http1().build()));
         got(&mesh, reason).await
     };
+    no_backend => async |reason: &'static str| {
+        rule(RouteRule::new().split([("web", 80, 0), ("other", 80, 0)]), reason).await
+    };
     invalid_policy => async |reason: &'static str| {
         let mesh = impatient().start().await;
         mesh.policy("web").set(OutboundPolicy::default());

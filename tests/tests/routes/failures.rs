@@ -52,6 +52,46 @@ async fn a_failure_by_status_is_a_failed_precondition_of_a_grpc_call() {
     }
 }
 
+/// A rollout that sets every weight to 0 for a moment must not fail the service's other rules.
+#[tokio::test]
+async fn a_rule_whose_weights_are_all_0_fails_its_own_requests_alone() {
+    let weightless = |path: &str| {
+        let rule = RouteRule::new().when(RouteMatch::exact(path));
+        rule.split([("a", 80, 0), ("b", 80, 0)])
+    };
+    let redirect = RouteFilter::Redirect(RequestRedirect {
+        host: "other.test".to_owned(),
+        ..Default::default()
+    });
+    let routed = Routed::with([
+        weightless("/none"),
+        weightless("/moved").filter(redirect),
+        named("rest", RouteMatch::prefix("/")),
+    ])
+    .await;
+    let mut client = routed.mesh.http1().await;
+    for _ in 0..2 {
+        let reply = client.get("http://web/none").await.unwrap();
+        assert_eq!(reply.status, 500);
+        let error = reply.header("l5d-proxy-error").unwrap();
+        assert!(
+            error.ends_with("no backend has a weight above 0"),
+            "{error}"
+        );
+        assert!(error.contains("HTTPRoute.default.main"), "{error}");
+        // The connection stays open for the other rules.
+        let reply = client.get("http://web/rest").await.unwrap();
+        assert_eq!(outcome(&reply), "rest");
+        let reply = client.get("http://web/moved").await.unwrap();
+        assert_eq!(outcome(&reply), "301");
+    }
+    let http2 = routed.mesh.http2().await.get("http://web/none").await;
+    assert_eq!(http2.unwrap().status, 500);
+    let labels = [("reason", "no_backend")];
+    let metrics = routed.mesh.proxy.metrics().await;
+    assert_eq!(metrics.sum("proxy_failures_total", &labels), 3.0);
+}
+
 #[tokio::test]
 async fn a_share_of_the_requests_fails() {
     let rule = |path: &str, numerator, denominator| {

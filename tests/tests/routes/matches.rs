@@ -204,7 +204,8 @@ async fn a_request_without_a_route_gets_404_and_its_connection_goes_on() {
         let reply = http1.get("http://web/other").await.unwrap();
         assert_eq!(reply.status, 404);
         let error = reply.header("l5d-proxy-error").unwrap();
-        assert!(error.ends_with("no route"), "{error}");
+        let service = "logical service web:80: parent Service.default.web:80: no route";
+        assert!(error.ends_with(service), "{error}");
         assert_eq!(reply.header("connection"), None);
         assert_eq!(reply.header("l5d-proxy-connection"), None);
         let reply = http2.get("http://web/other").await.unwrap();

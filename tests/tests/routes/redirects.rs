@@ -63,6 +63,8 @@ async fn a_location_has_the_named_parts_and_keeps_the_others() {
         rule(path("/found"), found),
         rule(path("/prefix"), prefix("/bar")),
         rule(path("/slash"), prefix("/bar/")),
+        rule(path("/removed/"), prefix("/")),
+        rule(path("/emptied"), prefix("")),
         rule(path("/"), prefix("/rooted")),
     ])
     .await;
@@ -73,7 +75,7 @@ async fn a_location_has_the_named_parts_and_keeps_the_others() {
         (
             "http://web/host-and-port",
             301,
-            "http://other.test:80/host-and-port",
+            "http://other.test/host-and-port",
         ),
         ("http://web/port", 301, "http://web:8443/port"),
         (
@@ -82,6 +84,7 @@ async fn a_location_has_the_named_parts_and_keeps_the_others() {
             "http://web/default-port",
         ),
         ("http://web/https?a=b", 301, "https://web/https?a=b"),
+        ("http://web:8080/https", 301, "https://web/https"),
         (
             "http://web:8080/scheme",
             301,
@@ -92,7 +95,14 @@ async fn a_location_has_the_named_parts_and_keeps_the_others() {
         ("http://web/prefix/x?q", 301, "http://web/bar/x?q"),
         ("http://web/prefix?q", 301, "http://web/bar?q"),
         ("http://web/prefix", 301, "http://web/bar"),
-        ("http://web/slash/x", 301, "http://web/bar//x"),
+        ("http://web/slash/x", 301, "http://web/bar/x"),
+        ("http://web/slash/", 301, "http://web/bar/"),
+        ("http://web/removed/bar?q", 301, "http://web/bar?q"),
+        ("http://web/removed/", 301, "http://web/"),
+        ("http://web/removed", 301, "http://web/"),
+        ("http://web/emptied/bar", 301, "http://web/bar"),
+        ("http://web/emptied/", 301, "http://web/"),
+        ("http://web/emptied", 301, "http://web/"),
         ("http://web/other", 301, "http://web/rooted/other"),
     ] {
         let reply = routed.get(uri).await;
@@ -121,6 +131,25 @@ async fn a_redirect_to_where_the_request_goes_lets_it_pass() {
         assert_eq!(outcome(&reply), "", "{path}");
     }
     assert_eq!(routed.server.requests(), 3);
+}
+
+/// Python's and Go's clients may name the default port in the host: they must not be sent to where they are for ever.
+#[tokio::test]
+async fn a_client_that_follows_a_redirect_arrives_whatever_port_its_host_names() {
+    let to_web = RequestRedirect {
+        scheme: Some("http".into()),
+        ..host("web", 80)
+    };
+    let routed = Routed::with([rule(RouteMatch::any(), to_web)]).await;
+    for uri in ["http://web/x?q", "http://web:80/x?q", "http://WEB:80/x?q"] {
+        let reply = routed.get(uri).await;
+        assert_eq!(outcome(&reply), "", "{uri}");
+        let mut client = Http1::connect(routed.mesh.proxy.outbound).await.host_form();
+        let reply = client.get(uri).await.unwrap();
+        assert_eq!(outcome(&reply), "", "{uri}, in the host field");
+    }
+    let reply = routed.get("http://other:8080/x").await;
+    assert_eq!(reply.header("location"), Some("http://web/x"));
 }
 
 #[tokio::test]

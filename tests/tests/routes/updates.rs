@@ -39,8 +39,8 @@ async fn a_policy_that_cannot_be_converted_is_invalid_until_a_valid_one_comes() 
             "is no method",
         ),
         (
-            policy([named("x", RouteMatch::any()).split([("a", 80, 0)])]),
-            "the weight 0",
+            policy([named("x", RouteMatch::any()).split([("a", 80, u32::MAX), ("b", 80, 1)])]),
+            "the weights of a distribution",
         ),
     ] {
         routed.mesh.controller.any_policy().set(policy);

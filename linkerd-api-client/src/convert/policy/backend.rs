@@ -61,7 +61,8 @@ pub(super) fn distribution<B, C>(
 ) -> Result<Distribution<C>, InvalidPolicy> {
     match shape {
         Shape::Empty => Ok(Distribution::Empty),
-        Shape::First(backends) if backends.is_empty() => Err(InvalidPolicy::NoBackends),
+        // This rule alone fails: the other rules of the policy can be followed.
+        Shape::First(backends) if backends.is_empty() => Ok(Distribution::Weightless),
         Shape::First(backends) => {
             let mut chosen = Vec::with_capacity(backends.len());
             for backend in backends {
@@ -70,10 +71,8 @@ pub(super) fn distribution<B, C>(
             // Not collected: that would convert in place, and keep the memory of the messages, a few KB for each backend.
             Ok(Distribution::FirstAvailable(chosen))
         }
-        Shape::Random(backends) if backends.is_empty() => Err(InvalidPolicy::NoBackends),
         Shape::Random(backends) => {
-            let total = backends.len();
-            let mut chosen = Vec::with_capacity(total);
+            let mut chosen = Vec::with_capacity(backends.len());
             for (backend, weight) in backends {
                 let backend = convert(required(backend, "a weighted backend")?)?;
                 // A backend without weight is never chosen.
@@ -88,10 +87,10 @@ pub(super) fn distribution<B, C>(
             if chosen.len() > 1 {
                 return Ok(Distribution::RandomAvailable(chosen));
             }
-            match chosen.pop() {
-                Some((only, _)) => Ok(Distribution::only(only)),
-                None => Err(InvalidPolicy::ZeroWeights(total)),
-            }
+            Ok(match chosen.pop() {
+                Some((only, _)) => Distribution::only(only),
+                None => Distribution::Weightless,
+            })
         }
     }
 }

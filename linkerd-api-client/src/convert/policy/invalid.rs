@@ -30,12 +30,6 @@ pub enum InvalidPolicy {
     /// A duration is negative or malformed.
     #[error("{0} is no duration")]
     Duration(&'static str),
-    /// A distribution has no backend.
-    #[error("a distribution over backends has none")]
-    NoBackends,
-    /// All weights are 0: no backend could ever be chosen.
-    #[error("a distribution over {0} backends gives all of them the weight 0")]
-    ZeroWeights(usize),
     /// The weights cannot be added.
     #[error("the weights of a distribution exceed 32 bits")]
     Weights,

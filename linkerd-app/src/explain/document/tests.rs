@@ -113,7 +113,8 @@ fn what_no_request_passes_says_why() {
         (Protocol::Http1(empty), Some("no rule matches")),
         (Protocol::Opaque(None), Some("no route for connections")),
         (http(only("a")), None),
-        (http(Distribution::Empty), Some("no backend")),
+        (http(Distribution::Empty), Some("no backend: ")),
+        (http(Distribution::Weightless), Some("weight above 0")),
     ] {
         let document = explain(protocol, None).document;
         let reason = document["refused"].as_str();

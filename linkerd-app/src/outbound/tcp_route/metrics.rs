@@ -118,7 +118,7 @@ where
             open.error = match error.reason() {
                 Reason::Forbidden => "forbidden",
                 Reason::InvalidBackend => "invalid_backend",
-                Reason::InvalidPolicy => "invalid_policy",
+                Reason::InvalidPolicy | Reason::NoBackend => "invalid_policy",
                 _ => UNEXPECTED,
             };
         }
@@ -229,6 +229,7 @@ mod tests {
             (Reason::Forbidden, "forbidden"),
             (Reason::InvalidBackend, "invalid_backend"),
             (Reason::InvalidPolicy, "invalid_policy"),
+            (Reason::NoBackend, "invalid_policy"),
             (Reason::ConnectRefused, "unexpected"),
         ] {
             let (metrics, mut stage, mut below) = stage();

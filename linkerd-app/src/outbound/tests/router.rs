@@ -111,9 +111,9 @@ fn each_refusal_has_its_reason() {
                 parent: meta.clone(),
             },
             Reason::NoRoute,
-            None,
+            Some("logical service web:80: parent default.test: no route".to_owned()),
         ),
     ] {
-        assert_eq!(Refusal::of(source, "test"), Refusal { reason, detail });
+        assert_eq!(Refusal::of(source, "web:80"), Refusal { reason, detail });
     }
 }

@@ -18,6 +18,8 @@ enum Script {
     Ends(Vec<u32>),
     /// The stream yields items, then fails.
     Breaks(Vec<u32>, Code),
+    /// The stream yields items, then ends after a wait in seconds.
+    StaysFor(u64, Vec<u32>),
     /// The stream yields items, each after a wait in seconds, then nothing.
     Stays(Vec<(u64, u32)>),
 }
@@ -44,6 +46,11 @@ fn subscription(
                 Script::Fails(code) => Err(status(code)),
                 Script::Hangs => std::future::pending().await,
                 Script::Ends(items) => Ok(stream::iter(items).map(Ok).boxed()),
+                Script::StaysFor(wait, items) => {
+                    let end = stream::once(tokio::time::sleep(SECS(wait)));
+                    let end = end.filter_map(async |()| None::<Result<u32, Status>>);
+                    Ok(stream::iter(items).map(Ok).chain(end).boxed())
+                }
                 Script::Breaks(items, code) => {
                     let broken = stream::iter([Err(status(code))]);
                     Ok(stream::iter(items).map(Ok).chain(broken).boxed())
@@ -174,10 +181,33 @@ async fn idling_and_old_age_are_clean_ends() {
             (0, Event::Item(1)),
             (9, Event::Item(2)),
             (9 + 10, Event::Closed(None)),
-            (19 + 1, Event::Opened),
-            (20 + 9, Event::Item(3)),
-            (20 + 18, Event::Item(4)),
-            (20 + 25, Event::Closed(None)),
+            (19, Event::Opened),
+            (19 + 9, Event::Item(3)),
+            (19 + 18, Event::Item(4)),
+            (19 + 25, Event::Closed(None)),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_end_is_followed_by_the_next_stream_at_once_unless_it_repeats() {
+    let after = |wait, item| Script::StaysFor(wait, vec![item]);
+    let mut subscription = subscription(
+        StreamLimits::default(),
+        [after(60, 1), after(0, 2), after(0, 3), Script::Hangs],
+    );
+    assert_eq!(
+        events(&mut subscription, 9).await,
+        [
+            (0, Event::Opened),
+            (0, Event::Item(1)),
+            (60, Event::Closed(None)),
+            (60, Event::Opened),
+            (60, Event::Item(2)),
+            (60, Event::Closed(None)),
+            (61, Event::Opened),
+            (61, Event::Item(3)),
+            (61, Event::Closed(None)),
         ]
     );
 }

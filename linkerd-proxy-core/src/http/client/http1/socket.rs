@@ -56,6 +56,8 @@ where
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(limits::HTTP1_MAX_BUFFER)
         .max_headers(limits::HTTP1_MAX_HEADERS)
+        // A proxy removes it from a response (RFC 9112, section 5.1); in a request it is refused.
+        .allow_spaces_after_header_name_in_responses(true)
         .handshake(TokioIo::new(Watched::new(io, watch)))
         .await?;
     Ok((sender, Box::new(Socket { connection, open })))
