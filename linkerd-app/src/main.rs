@@ -180,7 +180,7 @@ struct ControlArgs {
     /// Issues any name to any client that reaches an address beyond loopback: each of them can be every workload.
     #[arg(long, requires = "authority", conflicts_with = "token_keys")]
     insecure_any_identity: bool,
-    /// Serves /live, /ready and /metrics at this address, such as [::]:9990.
+    /// Serves /live, /ready and /metrics at this address, such as 0.0.0.0:9990.
     #[arg(long, value_name = "ADDR")]
     admin_listen: Option<SocketAddr>,
 }

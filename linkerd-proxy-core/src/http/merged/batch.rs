@@ -79,12 +79,12 @@ impl Batches {
 
 /// SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113, section 6.5.2) among settings.
 fn header_list_limit(settings: &[u8]) -> Option<u32> {
-    let limits = settings.chunks_exact(6).filter_map(|setting| {
+    let mut limits = settings.chunks_exact(6).filter_map(|setting| {
         let (name, value) = setting.split_at(2);
         let value = u32::from_be_bytes(value.try_into().ok()?);
         (name == [0, 6]).then_some(value)
     });
-    limits.last()
+    limits.next_back()
 }
 
 /// Merges the frames of a batch.
