@@ -12,6 +12,7 @@ mod frames;
 mod grpc;
 mod large_heads;
 mod small_frames;
+mod streaming;
 mod streams;
 
 use linkerd_control::{Endpoint, EndpointSet};
