@@ -1,11 +1,13 @@
 //! The certificate authority of a mesh.
 
 mod error;
+mod private_key;
 mod requested;
 
 pub use error::AuthorityError;
 
 use ::aws_lc_rs::rand;
+use private_key::PrivateKey;
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType, SerialNumber,
@@ -15,7 +17,6 @@ use rustls::{
     ServerConfig,
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject},
-    sign::CertifiedKey,
     version::TLS13,
 };
 use std::{
@@ -74,23 +75,21 @@ impl Authority {
         })
     }
 
-    /// An authority with certificates and a key in PEM. It signs for the certificate of the key; proxies trust all certificates,
+    /// An authority with certificates and a key in PEM (PKCS #8, SEC 1 or PKCS #1). It signs for the certificate of the key; proxies trust all certificates,
     /// so that one can be replaced while certificates signed by the other are still in use.
     pub fn from_pem(certificates: &str, key: &str) -> Result<Self, AuthorityError> {
-        let key = KeyPair::from_pem(key).map_err(|_| AuthorityError::NoKey)?;
+        let key = PrivateKey::from_pem(key)?;
         let found: Result<Vec<_>, _> =
             CertificateDer::pem_slice_iter(certificates.as_bytes()).collect();
         let found = found.map_err(|error| AuthorityError::Certificate(error.to_string()))?;
         if found.is_empty() {
             return Err(AuthorityError::NoCertificate);
         }
-        let own = found
-            .into_iter()
-            .find(|certificate| is_of(certificate, &key));
+        let own = found.into_iter().find(|certificate| key.is_of(certificate));
         let own = own.ok_or(AuthorityError::OtherKey)?;
         Ok(Self {
             expires: requested::expiry(&own)?,
-            issuer: Issuer::from_ca_cert_der(&own, key)?,
+            issuer: Issuer::from_ca_cert_der(&own, key.pair)?,
             trust_anchors: certificates.to_owned(),
         })
     }
@@ -190,16 +189,6 @@ impl fmt::Debug for IssuedIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IssuedIdentity").finish_non_exhaustive()
     }
-}
-
-/// Whether the key belongs to the certificate.
-fn is_of(certificate: &CertificateDer<'static>, key: &KeyPair) -> bool {
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let key = aws_lc_rs::sign::any_supported_type(&key);
-    key.is_ok_and(|key| {
-        let pair = CertifiedKey::new(vec![certificate.clone()], key);
-        pair.keys_match().is_ok()
-    })
 }
 
 /// A certificate for TLS with these names, and its serial number: from before now, as clocks differ.

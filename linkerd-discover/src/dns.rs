@@ -2,10 +2,12 @@
 //!
 //! SRV records come first: their targets name pods by their IPs (`10-0-0-1.linkerd-dst…`), so that the proxy balances over
 //! the pods of a headless service. Without usable SRV records, A and AAAA records are queried. Answers are renewed when
-//! their TTL ends, though not more often than every 5 s, and the last good answer stays in use while DNS fails.
+//! their TTL ends, though not more often than every 5 s. The last good answer stays in use while DNS fails; a name that has
+//! no addresses, or does not exist, clears it.
 //!
 //! The decisions are in a pure `Plan`, which is driven from here.
 
+mod families;
 mod hickory;
 mod plan;
 mod resolution;
@@ -49,7 +51,7 @@ pub enum ControlAddr {
 #[error("{0:?} is no `host:port`")]
 pub struct InvalidControlAddr(pub String);
 
-/// The addresses of a name. Never empty.
+/// The addresses of a name. Empty once a name that had addresses has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressSet {
     /// The addresses, sorted.
@@ -62,8 +64,8 @@ pub struct AddressSet {
 
 /// Watches the addresses of `addr`, on `runtime`. `None` until there is an answer.
 ///
-/// Waits for: each query, at most 15 s; its TTL; the backoff after a failure. Fails as: nothing, the last answer
-/// stays. Ends when the last receiver is dropped.
+/// Waits for: each query, at most 3 s (SRV) and 10 s; its TTL; the backoff after a failure. Fails as: nothing, the last answer
+/// stays, unless the name has no addresses. Ends when the last receiver is dropped.
 pub fn watch(
     addr: ControlAddr,
     resolver: Arc<dyn Resolve>,
@@ -90,7 +92,7 @@ pub fn watch(
     rx
 }
 
-/// Resolves an address once, in the same way as [`watch()`], within 15 s for each of its two queries. The error names both
+/// Resolves an address once, in the same way as [`watch()`], within 3 s for its SRV query and 10 s for the others. The error names both
 /// queries.
 pub async fn resolve_once(
     addr: ControlAddr,
@@ -103,13 +105,16 @@ pub async fn resolve_once(
     };
     let mut plan = Plan::new(port, backoff);
     let mut rng = StdRng::from_rng(&mut rand::rng());
-    let decision = match plan.srv(answer(resolver.srv(&host)).await) {
-        Decision::Query => plan.addresses(answer(resolver.addresses(&host)).await, &mut rng),
+    let decision = match plan.srv(answer(SRV_WAIT, resolver.srv(&host)).await) {
+        Decision::Query => {
+            let addresses = answer(ADDRESSES_WAIT, resolver.addresses(&host)).await;
+            plan.addresses(addresses, &mut rng)
+        }
         decision => decision,
     };
     match decision {
         Decision::Use { addrs, .. } => Ok(addrs),
-        Decision::Retry { error, .. } => Err(error),
+        Decision::Retry { error, .. } | Decision::Clear { error, .. } => Err(error),
         Decision::Query => Err("no answer".to_owned()),
     }
 }
@@ -165,9 +170,10 @@ async fn resolve(
     loop {
         let query = plan.next_query();
         let decision = match query {
-            RecordType::Srv => plan.srv(answer(resolver.srv(host)).await),
+            RecordType::Srv => plan.srv(answer(SRV_WAIT, resolver.srv(host)).await),
             RecordType::Addresses => {
-                plan.addresses(answer(resolver.addresses(host)).await, &mut rng)
+                let addresses = answer(ADDRESSES_WAIT, resolver.addresses(host)).await;
+                plan.addresses(addresses, &mut rng)
             }
         };
         resolutions.count(query, matches!(decision, Decision::Use { .. }));
@@ -183,13 +189,23 @@ async fn resolve(
                 tracing::warn!(host, %error, ?again_in, "failed to resolve a control-plane address");
                 sleep(again_in).await;
             }
+            Decision::Clear { error, again_in } => {
+                resolutions.cleared(&error, again_in);
+                tracing::warn!(host, %error, ?again_in, "a control-plane name has no addresses");
+                clear(tx);
+                sleep(again_in).await;
+            }
         }
     }
 }
 
-async fn answer<T>(query: BoxFuture<'static, Result<T, DnsError>>) -> Result<T, DnsError> {
-    timeout(QUERY_WAIT, query).await.unwrap_or_else(|_| {
+async fn answer<T>(
+    limit: Duration,
+    query: BoxFuture<'static, Result<T, DnsError>>,
+) -> Result<T, DnsError> {
+    timeout(limit, query).await.unwrap_or_else(|_| {
         Err(DnsError {
+            is_negative: false,
             negative_ttl: None,
             message: "no answer in time".to_owned(),
         })
@@ -212,14 +228,24 @@ fn publish(tx: &watch::Sender<Option<Arc<AddressSet>>>, addrs: Vec<SocketAddr>) 
     });
 }
 
+/// Publishes that there are no addresses, if there were any.
+fn clear(tx: &watch::Sender<Option<Arc<AddressSet>>>) {
+    if tx.borrow().is_some() {
+        publish(tx, Vec::new());
+    }
+}
+
 fn is_localhost(host: &str) -> bool {
     host.strip_suffix('.')
         .unwrap_or(host)
         .eq_ignore_ascii_case("localhost")
 }
 
-/// The system's resolver tries each server for 5 s, a few times; a query that takes longer than this has hung.
-const QUERY_WAIT: Duration = Duration::from_secs(15);
+/// The limit of an SRV query. Some servers never answer it, and the addresses come from A records then.
+const SRV_WAIT: Duration = Duration::from_secs(3);
+
+/// The limit of the address queries: the resolver ends them itself, a little earlier.
+const ADDRESSES_WAIT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
 //! - [`SpireAgent`]: a workload API, which issues identities in place of a controller.
 //! - [`TokenIssuer`]: tokens of workloads, and the key set that verifies them.
 //! - [`Collector`]: a collector of spans. [`Prometheus`]: a scraper. [`Browser`]: a headless Chromium.
+//! - [`DnsServer`]: a name server, which may leave queries without answers.
 //! - [`MeshFile`]: a file in place of the control plane.
 //! - [`Proxy`]: the process, its log, its admin server.
 //! - [`Server`], [`Tcp`]: scripted servers; [`Http1`], [`Http2`], [`Wire`], [`Grpc`], [`TapApi`], [`AdminTap`]: clients.
@@ -24,6 +25,7 @@ mod collector;
 pub mod container;
 mod deadline;
 mod debian;
+mod dns_server;
 mod grpc;
 mod load;
 mod mesh;
@@ -51,6 +53,7 @@ pub use crate::client_hello::{client_hello, real_client_hello};
 pub use crate::collector::{Collector, attribute};
 pub use crate::deadline::{SOON, eventually, ever, soon};
 pub use crate::debian::is_installed;
+pub use crate::dns_server::{DnsServer, Zone};
 pub use crate::grpc::{Channel, Grpc, Message, grpc_handler};
 pub use crate::load::{Load, Report};
 pub use crate::mesh::{Mesh, MeshBuilder};

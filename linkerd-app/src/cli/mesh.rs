@@ -139,7 +139,8 @@ impl Resolve for WithTtl {
         let found = self.0.addresses(host);
         found
             .map_ok(|answer| HostAddresses {
-                ips: answer.ips,
+                v4: answer.v4,
+                v6: answer.v6,
                 ttl: Some(answer.ttl),
             })
             .map_err(|error| error.to_string())

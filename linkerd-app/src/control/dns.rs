@@ -125,6 +125,7 @@ impl NoResolver {
     fn fail<T: Send + 'static>() -> BoxFuture<'static, Result<T, DnsError>> {
         let message = "no resolver is needed for addresses".to_owned();
         ready(Err(DnsError {
+            is_negative: false,
             negative_ttl: None,
             message,
         }))

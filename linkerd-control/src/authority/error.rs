@@ -5,8 +5,26 @@ pub enum AuthorityError {
     #[error("{0}")]
     Certificate(String),
     /// There is no private key in PEM.
-    #[error("there is no private key in PEM (PKCS #8)")]
+    #[error(
+        "there is no private key in PEM; `openssl pkey -inform DER -in KEY -out NEW` converts one in DER"
+    )]
     NoKey,
+    /// The PEM has a section of another kind in place of a private key.
+    #[error("there is no private key in PEM, only {0}")]
+    OtherSection(String),
+    /// The private key is encrypted.
+    #[error("the private key is encrypted; decrypt it with `openssl pkey -in KEY -out NEW`")]
+    EncryptedKey,
+    /// The private key is one of OpenSSH.
+    #[error(
+        "the private key is in the form of OpenSSH; convert a copy of it with `ssh-keygen -p -m PKCS8 -f COPY`"
+    )]
+    OpenSshKey,
+    /// The private key has a form that is known, and an algorithm that is not.
+    #[error(
+        "the private key ({0}) cannot be used: it is damaged, or of another kind than ECDSA with a named curve (P-256, P-384, P-521), Ed25519 and RSA of 2048 bits or more"
+    )]
+    KeyKind(&'static str),
     /// There is no certificate in PEM.
     #[error("there is no certificate in PEM")]
     NoCertificate,

@@ -29,11 +29,12 @@ pub(super) fn resource_name(r: &mut FieldReader, node: &Node) -> Option<String> 
     Some(name)
 }
 
-/// Whether the name consists of DNS labels, as in an authority.
+/// Whether the name consists of DNS labels, as in an authority. `_` is allowed: names of containers have it.
 pub(super) fn is_dns_name(name: &str) -> bool {
     name.len() <= 253
         && name.split('.').all(|label| {
-            let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+            let inner =
+                |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_');
             (1..=63).contains(&label.len())
                 && label.bytes().all(inner)
                 && !label.starts_with('-')

@@ -1,9 +1,9 @@
 //! The addresses of the host names of endpoints and services: resolved when a file names them, and again after the
-//! answer's time to live. While resolution fails, the last addresses stay.
+//! answer's time to live. While resolution fails, the last addresses stay; a name without addresses has none.
 
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -16,16 +16,39 @@ pub trait Resolve: Send + Sync + 'static {
     fn addresses(&self, host: &str) -> BoxFuture<'static, Result<HostAddresses, String>>;
 }
 
-/// The answer of a resolver.
+/// The answer of a resolver. It is empty for a name that does not exist or has no addresses.
+///
+/// IPv6 is used only without IPv4, as a server on loopback often listens on one of the two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostAddresses {
-    /// The addresses. IPv6 is used only without IPv4, as a server on loopback often listens on one of the two.
-    pub ips: Vec<IpAddr>,
+    /// The IPv4 addresses; `None` if their query failed, so that the last ones stay.
+    pub v4: Option<Vec<Ipv4Addr>>,
+    /// The IPv6 addresses; `None` if their query failed.
+    pub v6: Option<Vec<Ipv6Addr>>,
     /// The time to live, if known.
     pub ttl: Option<Duration>,
 }
 
-/// The system's resolver (`getaddrinfo`), which does not report a time to live.
+impl HostAddresses {
+    /// An answer for both families.
+    pub fn new(ips: impl IntoIterator<Item = IpAddr>, ttl: Option<Duration>) -> Self {
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for ip in ips {
+            match ip.to_canonical() {
+                IpAddr::V4(ip) => v4.push(ip),
+                IpAddr::V6(ip) => v6.push(ip),
+            }
+        }
+        Self {
+            v4: Some(v4),
+            v6: Some(v6),
+            ttl,
+        }
+    }
+}
+
+/// The system's resolver (`getaddrinfo`), which does not report a time to live, nor reliably whether a name exists: all its
+/// errors are failures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 
@@ -35,10 +58,7 @@ impl Resolve for SystemResolver {
         Box::pin(async move {
             let found = tokio::net::lookup_host((host, 0)).await;
             let found = found.map_err(|error| error.to_string())?;
-            Ok(HostAddresses {
-                ips: found.map(|addr| addr.ip()).collect(),
-                ttl: None,
-            })
+            Ok(HostAddresses::new(found.map(|addr| addr.ip()), None))
         })
     }
 }
@@ -113,60 +133,78 @@ impl Hosts {
 async fn follow(host: String, resolver: Arc<dyn Resolve>, known: watch::Sender<Known>) {
     let mut told: Option<String> = None;
     let mut retry = FIRST_RETRY;
+    let mut last = LastAnswers::default();
     loop {
         let answer = timeout(LOOKUP_TIMEOUT, resolver.addresses(&host)).await;
         let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {LOOKUP_TIMEOUT:?}")));
-        let pause = match answer.and_then(usable) {
-            Ok(HostAddresses { ips, ttl }) => {
-                if told.take().is_some() {
-                    tracing::info!(%host, "Host name of the mesh file is resolved again");
-                }
-                known.send_if_modified(|known| {
-                    let changed = known.get(&host) != Some(&ips);
-                    known.insert(host.clone(), ips);
-                    changed
-                });
-                retry = FIRST_RETRY;
-                ttl.unwrap_or(UNKNOWN_TTL).clamp(MIN_TTL, MAX_TTL)
+        let (ttl, failure) = match answer {
+            Ok(answer) => (last.update(answer), NO_ADDRESSES.to_owned()),
+            Err(error) => (None, error),
+        };
+        let ips = last.usable();
+        let count = ips.len();
+        known.send_if_modified(|known| {
+            let changed = known.get(&host) != Some(&ips);
+            known.insert(host.clone(), ips);
+            changed
+        });
+        let pause = if let (Some(ttl), true) = (ttl, count > 0) {
+            if told.take().is_some() {
+                tracing::info!(%host, "Host name of the mesh file is resolved again");
             }
-            Err(error) => {
-                // Logged once for each cause, not for each attempt.
-                if told.as_ref() != Some(&error) {
-                    let last = known.borrow().get(&host).map_or(0, Vec::len);
-                    tracing::warn!(
-                        %host, %error, last_addresses = last,
-                        "Host name of the mesh file cannot be resolved; its last addresses stay"
-                    );
-                    told = Some(error);
-                }
-                known.send_if_modified(|known| {
-                    let unknown = !known.contains_key(&host);
-                    known.entry(host.clone()).or_default();
-                    unknown
-                });
-                let pause = retry;
-                retry = MAX_RETRY.min(retry * 2);
-                pause
+            retry = FIRST_RETRY;
+            ttl
+        } else {
+            // Logged once for each cause, not for each attempt.
+            if told.as_ref() != Some(&failure) {
+                tracing::warn!(
+                    %host, error = %failure, last_addresses = count,
+                    "Host name of the mesh file cannot be resolved; addresses stay unless it has none"
+                );
+                told = Some(failure);
             }
+            let pause = retry;
+            retry = MAX_RETRY.min(retry * 2);
+            pause
         };
         sleep(pause).await;
     }
 }
 
-/// The usable addresses, sorted.
-fn usable(answer: HostAddresses) -> Result<HostAddresses, String> {
-    let mut ips: Vec<_> = answer.ips.iter().map(IpAddr::to_canonical).collect();
-    if ips.iter().any(IpAddr::is_ipv4) {
-        ips.retain(IpAddr::is_ipv4);
+/// The last answer of each family.
+#[derive(Default)]
+struct LastAnswers {
+    v4: Vec<Ipv4Addr>,
+    v6: Vec<Ipv6Addr>,
+}
+
+impl LastAnswers {
+    /// Replaces the families of the answer. Returns its time to live, within bounds.
+    fn update(&mut self, answer: HostAddresses) -> Option<Duration> {
+        if let Some(v4) = answer.v4 {
+            self.v4 = v4;
+        }
+        if let Some(v6) = answer.v6 {
+            self.v6 = v6;
+        }
+        Some(answer.ttl.unwrap_or(UNKNOWN_TTL).clamp(MIN_TTL, MAX_TTL))
     }
-    ips.sort_unstable();
-    ips.dedup();
-    ips.truncate(MAX_ADDRESSES);
-    match ips.is_empty() {
-        true => Err("it has no addresses".to_owned()),
-        false => Ok(HostAddresses { ips, ..answer }),
+
+    /// The usable addresses, sorted.
+    fn usable(&self) -> Vec<IpAddr> {
+        let mut ips: Vec<_> = match self.v4.is_empty() {
+            true => self.v6.iter().copied().map(IpAddr::from).collect(),
+            false => self.v4.iter().copied().map(IpAddr::from).collect(),
+        };
+        ips.sort_unstable();
+        ips.dedup();
+        ips.truncate(MAX_ADDRESSES);
+        ips
     }
 }
+
+/// The error of a name without addresses.
+const NO_ADDRESSES: &str = "it has no addresses";
 
 /// Time that a file with new host names waits for their addresses, so that its first request has endpoints.
 const FIRST_ANSWERS: Duration = Duration::from_secs(1);

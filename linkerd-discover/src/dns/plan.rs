@@ -4,7 +4,7 @@ use super::resolve::{AddressAnswer, DnsError, RecordType, SrvAnswer};
 use linkerd_proxy_core::Backoff;
 use rand::rngs::StdRng;
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
 
@@ -16,6 +16,10 @@ pub(super) struct Plan {
     failures: u32,
     /// The reason why SRV records cannot be used this time, so that addresses are queried.
     srv_failed: Option<DnsError>,
+    /// The last A records, which stay in use while their query fails.
+    last_v4: Vec<Ipv4Addr>,
+    /// The last AAAA records.
+    last_v6: Vec<Ipv6Addr>,
 }
 
 /// The next step.
@@ -30,6 +34,8 @@ pub(super) enum Decision {
     },
     /// Keep the present addresses, and query again after a wait.
     Retry { error: String, again_in: Duration },
+    /// Use no addresses, as the name has none, and query again after a wait.
+    Clear { error: String, again_in: Duration },
 }
 
 impl Plan {
@@ -39,6 +45,8 @@ impl Plan {
             backoff,
             failures: 0,
             srv_failed: None,
+            last_v4: Vec::new(),
+            last_v6: Vec::new(),
         }
     }
 
@@ -59,6 +67,7 @@ impl Plan {
                 match self.usable(addrs.collect(), answer.ttl) {
                     Some(decision) => return decision,
                     None => DnsError {
+                        is_negative: true,
                         negative_ttl: None,
                         message: "no SRV target begins with an IP".to_owned(),
                     },
@@ -78,15 +87,13 @@ impl Plan {
         let srv = self.srv_failed.take();
         let error = match answer {
             Ok(answer) => {
-                let addrs = answer
-                    .ips
-                    .iter()
-                    .map(|ip| SocketAddr::new(*ip, self.port))
-                    .collect();
-                match self.usable(addrs, answer.ttl) {
+                let ttl = answer.ttl;
+                let addrs = self.merge(answer);
+                match self.usable(addrs, ttl) {
                     Some(decision) => return decision,
                     None => DnsError {
-                        negative_ttl: None,
+                        is_negative: true,
+                        negative_ttl: (!ttl.is_zero()).then_some(ttl),
                         message: "no addresses".to_owned(),
                     },
                 }
@@ -101,11 +108,29 @@ impl Plan {
             None => self.backoff.delay(self.failures, rng).max(MIN_RETRY),
         };
         self.failures = self.failures.saturating_add(1);
+        // The addresses may have come from SRV records: without an answer about these they stay.
+        let is_negative = error.is_negative && srv.as_ref().is_none_or(|srv| srv.is_negative);
         let srv = srv.map(|srv| srv.message).unwrap_or_default();
-        Decision::Retry {
-            error: format!("SRV: {srv}; A/AAAA: {error}"),
-            again_in,
+        let error = format!("SRV: {srv}; A/AAAA: {error}");
+        match is_negative {
+            true => Decision::Clear { error, again_in },
+            false => Decision::Retry { error, again_in },
         }
+    }
+
+    /// The addresses of an answer, and the last ones of a family whose query failed.
+    fn merge(&mut self, answer: AddressAnswer) -> Vec<SocketAddr> {
+        if let Some(v4) = answer.v4 {
+            self.last_v4 = v4;
+        }
+        if let Some(v6) = answer.v6 {
+            self.last_v6 = v6;
+        }
+        let v4 = self.last_v4.iter().copied().map(IpAddr::from);
+        let v6 = self.last_v6.iter().copied().map(IpAddr::from);
+        v4.chain(v6)
+            .map(|ip| SocketAddr::new(ip, self.port))
+            .collect()
     }
 
     fn usable(&mut self, mut addrs: Vec<SocketAddr>, ttl: Duration) -> Option<Decision> {
@@ -153,6 +178,7 @@ mod tests {
 
     fn error(negative_ttl: Option<u64>) -> DnsError {
         DnsError {
+            is_negative: false,
             negative_ttl: negative_ttl.map(SECS),
             message: "no records".into(),
         }
@@ -166,6 +192,16 @@ mod tests {
                 .collect(),
             ttl: SECS(ttl),
         })
+    }
+
+    fn addresses(v4: Option<&[u8]>, v6: Option<&[u16]>) -> AddressAnswer {
+        let of_v4 = |last: &u8| Ipv4Addr::new(10, 0, 0, *last);
+        let of_v6 = |last: &u16| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, *last);
+        AddressAnswer {
+            v4: v4.map(|v4| v4.iter().map(of_v4).collect()),
+            v6: v6.map(|v6| v6.iter().map(of_v6).collect()),
+            ttl: SECS(0),
+        }
     }
 
     #[test]
@@ -200,10 +236,7 @@ mod tests {
             let (mut plan, mut rng) = plan();
             assert_eq!(plan.srv(unusable), Decision::Query);
             assert_eq!(plan.next_query(), RecordType::Addresses);
-            let answer = AddressAnswer {
-                ips: vec![[10, 0, 0, 1].into()],
-                ttl: SECS(0),
-            };
+            let answer = addresses(Some(&[1]), Some(&[]));
             assert_eq!(
                 plan.addresses(Ok(answer), &mut rng),
                 Decision::Use {
@@ -230,5 +263,39 @@ mod tests {
         assert_eq!(fails(None, Some(0)), MIN_TTL);
         // The fourth failure in a row.
         assert_eq!(fails(None, None), Duration::from_millis(800));
+    }
+
+    #[test]
+    fn the_last_addresses_of_a_family_stay_while_its_query_fails() {
+        let (mut plan, mut rng) = plan();
+        let negative = || DnsError {
+            is_negative: true,
+            ..error(None)
+        };
+        let mut query = |srv: DnsError, answer| {
+            plan.srv(Err(srv));
+            match plan.addresses(answer, &mut rng) {
+                Decision::Use { addrs, .. } => {
+                    let ips = addrs.iter().map(|addr| addr.ip().to_string());
+                    ips.collect::<Vec<_>>().join(" ")
+                }
+                Decision::Retry { .. } => "last".to_owned(),
+                Decision::Clear { .. } => "none".to_owned(),
+                Decision::Query => panic!("queried already"),
+            }
+        };
+        for (answer, expected) in [
+            (Ok(addresses(Some(&[1]), Some(&[2]))), "10.0.0.1 fd00::2"),
+            (Ok(addresses(Some(&[3]), None)), "10.0.0.3 fd00::2"),
+            (Ok(addresses(None, Some(&[]))), "10.0.0.3"),
+            (Err(error(None)), "last"),
+            (Ok(addresses(Some(&[]), Some(&[]))), "none"),
+            (Ok(addresses(Some(&[]), None)), "none"),
+            (Err(negative()), "none"),
+        ] {
+            assert_eq!(query(negative(), answer), expected);
+        }
+        let none = Ok(addresses(Some(&[]), Some(&[])));
+        assert_eq!(query(error(None), none), "last", "SRV may have some");
     }
 }

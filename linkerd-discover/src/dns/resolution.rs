@@ -97,6 +97,14 @@ impl Resolutions {
         }
     }
 
+    /// Records an answer without addresses.
+    pub(super) fn cleared(&self, error: &str, again_in: Duration) {
+        if let Some(name) = &mut *self.name.lock() {
+            name.addresses = Vec::new();
+        }
+        self.failed(error, again_in);
+    }
+
     pub(super) fn count(&self, record_type: RecordType, ok: bool) {
         let counter = match (record_type, ok) {
             (RecordType::Srv, true) => &self.srv_ok,

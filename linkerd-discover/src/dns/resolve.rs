@@ -1,7 +1,10 @@
 //! Resolvers, and their answers.
 
 use futures::future::BoxFuture;
-use std::{net::IpAddr, time::Duration};
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    time::Duration,
+};
 
 /// A resolver of names: the system's, or a test's.
 pub trait Resolve: Send + Sync + 'static {
@@ -30,11 +33,13 @@ pub struct SrvAnswer {
     pub ttl: Duration,
 }
 
-/// A and AAAA records.
+/// A and AAAA records. A name without records has an answer, too: an empty one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressAnswer {
-    /// The addresses.
-    pub ips: Vec<IpAddr>,
+    /// The IPv4 addresses; `None` if their query failed while that of the other family was answered.
+    pub v4: Option<Vec<Ipv4Addr>>,
+    /// The IPv6 addresses; `None` if their query failed.
+    pub v6: Option<Vec<Ipv6Addr>>,
     /// Time to live.
     pub ttl: Duration,
 }
@@ -43,6 +48,8 @@ pub struct AddressAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DnsError {
+    /// Whether a server answered that there are no such records, unlike a time-out or SERVFAIL.
+    pub is_negative: bool,
     /// Time to live of a negative answer, if it has one.
     pub negative_ttl: Option<Duration>,
     /// The resolver's message.

@@ -2,12 +2,18 @@ use super::*;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
-/// Answers address look-ups from a list, repeating the last answer, and has no SRV records.
-struct Script(Mutex<VecDeque<Result<AddressAnswer, DnsError>>>);
+/// Answers address look-ups from a list, repeating the last answer. SRV queries fail, or find no records if `.1` is set.
+struct Script(Mutex<VecDeque<Result<AddressAnswer, DnsError>>>, bool);
 
 impl Resolve for Script {
     fn srv(&self, _: &str) -> BoxFuture<'static, Result<SrvAnswer, DnsError>> {
-        Box::pin(async { Err(not_found()) })
+        let is_negative = self.1;
+        Box::pin(async move {
+            Err(DnsError {
+                is_negative,
+                ..failed()
+            })
+        })
     }
 
     fn addresses(&self, _: &str) -> BoxFuture<'static, Result<AddressAnswer, DnsError>> {
@@ -20,8 +26,9 @@ impl Resolve for Script {
     }
 }
 
-fn not_found() -> DnsError {
+fn failed() -> DnsError {
     DnsError {
+        is_negative: false,
         negative_ttl: None,
         message: "no records".into(),
     }
@@ -29,7 +36,8 @@ fn not_found() -> DnsError {
 
 fn found(last: u8) -> Result<AddressAnswer, DnsError> {
     Ok(AddressAnswer {
-        ips: vec![[10, 0, 0, last].into()],
+        v4: Some(vec![[10, 0, 0, last].into()]),
+        v6: Some(Vec::new()),
         ttl: Duration::from_secs(7),
     })
 }
@@ -45,7 +53,7 @@ fn start(
     let counts = Arc::new(Resolutions::default());
     let addrs = watch(
         addr.parse().unwrap(),
-        Arc::new(Script(Mutex::new(answers.into_iter().collect()))),
+        Arc::new(Script(Mutex::new(answers.into_iter().collect()), false)),
         backoff(),
         counts.clone(),
         &tokio::runtime::Handle::current(),
@@ -64,13 +72,7 @@ async fn follows_the_name_and_keeps_the_last_answer() {
     let begin = Instant::now();
     let (mut addrs, counts) = start(
         "dst.linkerd.svc.:8086",
-        [
-            Err(not_found()),
-            found(1),
-            found(1),
-            Err(not_found()),
-            found(2),
-        ],
+        [Err(failed()), found(1), found(1), Err(failed()), found(2)],
     );
     assert_eq!(next(&mut addrs).await, "1: 10.0.0.1:8086");
     assert_eq!(begin.elapsed().as_secs(), 1, "one backoff");
@@ -92,7 +94,7 @@ async fn follows_the_name_and_keeps_the_last_answer() {
 async fn the_state_has_the_addresses_with_their_age_and_the_last_error() {
     let (mut addrs, names) = start(
         "dst.linkerd.svc.:8086",
-        [Err(not_found()), found(1), Err(not_found())],
+        [Err(failed()), found(1), Err(failed())],
     );
     let error = "SRV: no records; A/AAAA: no records";
     let state = |addresses: &[&str], age: Option<u64>, next: u64, error: Option<&str>| {
@@ -117,15 +119,38 @@ async fn the_state_has_the_addresses_with_their_age_and_the_last_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_without_addresses_clears_the_last_answer() {
+    let none = || {
+        Err(DnsError {
+            is_negative: true,
+            ..failed()
+        })
+    };
+    let script = Script(Mutex::new([none(), found(1), none()].into()), true);
+    let names = Arc::new(Resolutions::default());
+    let mut addrs = watch(
+        "dst.linkerd.svc.:8086".parse().unwrap(),
+        Arc::new(script),
+        backoff(),
+        names.clone(),
+        &tokio::runtime::Handle::current(),
+    );
+    assert_eq!(next(&mut addrs).await, "1: 10.0.0.1:8086");
+    addrs.changed().await.unwrap();
+    assert!(addrs.borrow().as_ref().unwrap().addrs.is_empty());
+    assert_eq!(names.inspect()["addresses"], serde_json::json!([]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_name_is_resolved_once_for_a_check() {
     let once = async |answer| {
-        let script = Script(Mutex::new([answer].into_iter().collect()));
+        let script = Script(Mutex::new([answer].into()), false);
         let addr = "dst.linkerd.svc.:8086".parse().unwrap();
         resolve_once(addr, &script, backoff()).await
     };
     let addr = "10.0.0.1:8086".parse().unwrap();
     assert_eq!(once(found(1)).await, Ok(vec![addr]));
-    let error = once(Err(not_found())).await.unwrap_err();
+    let error = once(Err(failed())).await.unwrap_err();
     assert_eq!(error, "SRV: no records; A/AAAA: no records");
 }
 

@@ -287,6 +287,108 @@ async fn a_key_that_all_users_can_read_is_refused() {
     Control::with(files, &options).await;
 }
 
+/// Runs `openssl` in the directory, with the words of `line` as arguments.
+fn openssl(files: &tempfile::TempDir, line: &str) {
+    let mut command = std::process::Command::new("openssl");
+    command.args(line.split_whitespace()).current_dir(files);
+    let output = command.output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "openssl {line}: {error}");
+}
+
+#[tokio::test]
+async fn keys_are_taken_in_the_forms_that_tools_write() {
+    for make in [
+        // openssl: PKCS #8; SEC 1 with and without a section of parameters before it; PKCS #1.
+        "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-384 -out ca.key",
+        "genpkey -algorithm ED25519 -out ca.key",
+        "genpkey -algorithm RSA -out ca.key",
+        "ecparam -name prime256v1 -genkey -out ca.key",
+        "ecparam -name secp521r1 -genkey -out ca.key",
+        // The form of step and cert-manager for ECDSA, and that of cert-manager for RSA.
+        "ecparam -name prime256v1 -genkey -noout -out ca.key",
+        "ecparam -name secp384r1 -genkey -noout -out ca.key",
+        "genrsa -traditional -out ca.key 2048",
+    ] {
+        let files = tempfile::tempdir().unwrap();
+        openssl(&files, make);
+        openssl(
+            &files,
+            "req -x509 -key ca.key -days 9 -subj /CN=root.test -out ca.pem",
+        );
+        let options = [
+            "--trust-anchor",
+            "@ca.pem",
+            "--trust-anchor-key",
+            "@ca.key",
+            "--listen",
+            "127.0.0.1:0",
+            "--insecure-any-identity",
+        ];
+        let control = Control::with(files, &options).await;
+        let web = certify(control.addr, &identity("web"), "any")
+            .await
+            .unwrap();
+        fs::write(control.files.path().join("web.der"), web.leaf_certificate).unwrap();
+        openssl(&control.files, "x509 -inform DER -in web.der -out web.pem");
+        openssl(&control.files, "verify -CAfile ca.pem web.pem");
+    }
+}
+
+#[tokio::test]
+async fn the_form_of_a_key_that_cannot_be_used_is_named_with_its_conversion() {
+    let files = tempfile::tempdir().unwrap();
+    openssl(&files, "ecparam -name prime256v1 -genkey -out plain.key");
+    openssl(
+        &files,
+        "req -x509 -key plain.key -days 9 -subj /CN=root.test -out ca.pem",
+    );
+    fs::write(files.path().join("mesh.yaml"), "services: []\n").unwrap();
+    for (make, expected) in [
+        (
+            "pkcs8 -topk8 -in plain.key -passout pass:secret -out ca.key",
+            "is encrypted; decrypt it with `openssl pkey",
+        ),
+        (
+            "ec -in plain.key -aes128 -passout pass:secret -out ca.key",
+            "is encrypted; decrypt it with `openssl pkey",
+        ),
+        ("ec -in plain.key -outform DER -out ca.key", "-inform DER"),
+        (
+            "ecparam -name secp256k1 -genkey -noout -out ca.key",
+            "(SEC 1, EC PRIVATE KEY) cannot be used",
+        ),
+        (
+            "genrsa -traditional -out ca.key 1024",
+            "(PKCS #1, RSA PRIVATE KEY) cannot be used",
+        ),
+        ("ec -in plain.key -pubout -out ca.key", "only PUBLIC KEY"),
+        ("x509 -in ca.pem -out ca.key", "only CERTIFICATE"),
+        (
+            "ecparam -name prime256v1 -genkey -out ca.key",
+            "belongs to none of the certificates",
+        ),
+    ] {
+        openssl(&files, make);
+        let path = files.path().join("ca.key");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let options = ["--trust-anchor", "@ca.pem", "--trust-anchor-key", "@ca.key"];
+        let refused = Command::new(binary())
+            .args(["control", "--mesh", "mesh.yaml", "--listen", "127.0.0.1:0"])
+            .args(arguments(&files, &options))
+            .current_dir(&files)
+            .env_clear()
+            .output();
+        let refused = soon(refused).await.unwrap();
+        let error = String::from_utf8(refused.stderr).unwrap();
+        assert!(
+            !refused.status.success() && error.contains(expected),
+            "{make}: {error}"
+        );
+        fs::remove_file(path).unwrap();
+    }
+}
+
 /// grpc-core ends a handshake without a selected protocol.
 #[tokio::test]
 async fn tls_selects_http2() {

@@ -121,11 +121,13 @@ pub(super) fn is_dns_name(name: &str) -> bool {
 
 fn read(certificates: &Path, key: &Path) -> Result<Authority, AuthorityFileError> {
     let text = |option, path: &Path| {
-        fs::read_to_string(path).map_err(|error| AuthorityFileError::Unreadable {
+        let bytes = fs::read(path).map_err(|error| AuthorityFileError::Unreadable {
             option,
             path: path.to_owned(),
             error,
-        })
+        })?;
+        // A file in DER is no text: it has no section in PEM, and is refused for that.
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     let anchors = text("--trust-anchor", certificates)?;
     let private = text("--trust-anchor-key", key)?;

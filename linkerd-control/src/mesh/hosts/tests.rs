@@ -23,13 +23,9 @@ impl Resolve for Scripted {
 }
 
 fn answer(ips: &[&str], ttl: Option<u64>) -> Result<HostAddresses, String> {
-    Ok(HostAddresses {
-        ips: ips
-            .iter()
-            .map(|ip| ip.parse().expect("an address"))
-            .collect(),
-        ttl: ttl.map(Duration::from_secs),
-    })
+    let ips = ips.iter().map(|ip| ip.parse().expect("an address"));
+    let ttl = ttl.map(Duration::from_secs);
+    Ok(HostAddresses::new(ips, ttl))
 }
 
 fn scripted(
@@ -72,7 +68,8 @@ async fn the_last_addresses_stay_while_a_name_cannot_be_resolved() {
         answer(&["10.0.0.1"], Some(5)),
         failed(),
         Ok(HostAddresses {
-            ips: Vec::new(),
+            v4: None,
+            v6: Some(Vec::new()),
             ttl: None,
         }),
         failed(),
@@ -85,7 +82,26 @@ async fn the_last_addresses_stay_while_a_name_cannot_be_resolved() {
     assert_eq!(ips(&mut hosts), ["10.0.0.2"]);
     let asked = resolver.asked.lock();
     let pauses = asked.windows(2).map(|two| (two[1] - two[0]).as_millis());
-    assert_eq!(pauses.collect::<Vec<_>>(), [5_000, 250, 500, 1_000]);
+    assert_eq!(pauses.collect::<Vec<_>>(), [5_000, 250, 10_000, 250]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_without_addresses_has_none_at_once_and_soon_again() {
+    let (resolver, mut hosts) = scripted([
+        answer(&["10.0.0.1"], Some(5)),
+        answer(&[], Some(300)),
+        answer(&[], Some(300)),
+        answer(&["10.0.0.2"], Some(5)),
+    ]);
+    hosts.follow(["db".to_owned()].into()).await;
+    assert_eq!(ips(&mut hosts), ["10.0.0.1"]);
+    hosts.changed().await;
+    assert_eq!(ips(&mut hosts), [""; 0]);
+    hosts.changed().await;
+    assert_eq!(ips(&mut hosts), ["10.0.0.2"]);
+    let asked = resolver.asked.lock();
+    let pauses = asked.windows(2).map(|two| (two[1] - two[0]).as_millis());
+    assert_eq!(pauses.collect::<Vec<_>>(), [5_000, 250, 500]);
 }
 
 #[tokio::test(start_paused = true)]

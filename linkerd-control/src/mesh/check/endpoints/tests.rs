@@ -40,8 +40,8 @@ fn wrong_endpoints_are_refused() {
             "4:15: \"80\" is not an endpoint's address; write an IP address or a host name",
         ),
         (
-            "[we_b:80]",
-            "4:15: \"we_b:80\" is not an endpoint's address; write an IP address or a host name",
+            "[we~b:80]",
+            "4:15: \"we~b:80\" is not an endpoint's address; write an IP address or a host name",
         ),
         (
             "[256.0.0.1:80]",
