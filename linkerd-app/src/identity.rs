@@ -7,6 +7,7 @@ mod anchors;
 mod certifier;
 mod credentials;
 mod documents;
+mod retry_plan;
 mod spire;
 #[cfg(test)]
 mod tests;

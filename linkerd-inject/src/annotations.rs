@@ -3,7 +3,7 @@
 use crate::{
     field::not_texts,
     problem::Problem,
-    settings::CONFIG_PREFIX,
+    settings::{CONFIG_PREFIX, setting_names},
     workload::{Object, Workload},
     yaml::Node,
 };
@@ -31,14 +31,46 @@ const POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
 /// The prefix of the label with the name of a pod's owner; the owner's kind follows.
 pub(crate) const OWNER_PREFIX: &str = "linkerd.io/proxy-";
 
-/// An earlier name of some settings.
-pub(crate) const ALPHA_CONFIG_PREFIX: &str = "config.alpha.linkerd.io/";
+/// The prefixes of settings: Linkerd has some under those of earlier stages, which mean the same.
+const CONFIG_PREFIXES: [&str; 3] = [
+    CONFIG_PREFIX,
+    "config.alpha.linkerd.io/",
+    "config.beta.linkerd.io/",
+];
 
 /// The setting that an annotation names.
 pub(crate) fn setting(name: &str) -> Option<&str> {
-    let config = name.strip_prefix(CONFIG_PREFIX);
-    config.or_else(|| name.strip_prefix(ALPHA_CONFIG_PREFIX))
+    let mut prefixes = CONFIG_PREFIXES.iter();
+    prefixes.find_map(|prefix| name.strip_prefix(prefix))
 }
+
+/// The annotation that one with a misspelt prefix may mean: the prefix is near to that of settings, or has a known setting
+/// and is another one of Linkerd.
+pub(crate) fn meant_setting(name: &str) -> Option<String> {
+    let (prefix, setting_name) = name.split_once('/')?;
+    if setting(name).is_some() || prefix.len() > MAX_PREFIX {
+        return None;
+    }
+    let near = CONFIG_PREFIXES.iter().find(|known| {
+        let known = known.trim_end_matches('/');
+        strsim::osa_distance(&prefix.to_ascii_lowercase(), known) <= MAX_SLIPS
+    });
+    let of_linkerd = prefix == "linkerd.io" || prefix.ends_with(".linkerd.io");
+    let is_known = || setting_names().any(|known| known == setting_name);
+    let meant = match near {
+        Some(prefix) => prefix,
+        None if of_linkerd && is_known() => CONFIG_PREFIX,
+        None => return None,
+    };
+    Some(format!("{meant}{setting_name}"))
+}
+
+/// The most slips in a prefix that still means the known one. Other prefixes of Linkerd (`viz.linkerd.io`,
+/// `retry.linkerd.io`) are further away.
+const MAX_SLIPS: usize = 2;
+
+/// The longest prefix that is compared.
+const MAX_PREFIX: usize = 64;
 
 /// The namespaces among the manifests, by name.
 #[derive(Default)]

@@ -265,3 +265,154 @@ async fn a_check_reports_all_errors_of_routes() {
         assert!(exit.output.contains(told), "{told} in {}", exit.output);
     }
 }
+
+/// An HTTPRoute as `kubectl get -o yaml` prints it, as an item of the field `routes`: the server has filled in defaults,
+/// metadata and a status. The second rule had neither matches nor backends.
+const HTTP_ROUTE: &str = r#"  routes:
+  - apiVersion: gateway.networking.k8s.io/v1
+    kind: HTTPRoute
+    metadata:
+      annotations:
+        kubectl.kubernetes.io/last-applied-configuration: |
+          {"apiVersion":"gateway.networking.k8s.io/v1","kind":"HTTPRoute","metadata":{"annotations":{},"name":"main","namespace":"default"}}
+      creationTimestamp: "2026-01-01T10:20:30Z"
+      generation: 2
+      labels:
+        app.kubernetes.io/name: web
+      name: main
+      namespace: default
+      resourceVersion: "4711"
+      uid: 1c3a6d0e-6d0c-4a70-9b70-3b9d1f1f2c11
+    spec:
+      hostnames:
+      - web
+      parentRefs:
+      - group: ""
+        kind: Service
+        name: web
+        port: 80
+      rules:
+      - backendRefs:
+        - group: ""
+          kind: Service
+          name: web-canary
+          port: 80
+          weight: 1
+        filters:
+        - responseHeaderModifier:
+            set:
+            - name: by
+              value: route
+          type: ResponseHeaderModifier
+        matches:
+        - headers:
+          - name: version
+            type: Exact
+            value: canary
+          path:
+            type: PathPrefix
+            value: /
+        name: canary
+        timeouts:
+          backendRequest: 500ms
+          request: 10s
+      - matches:
+        - path:
+            type: PathPrefix
+            value: /
+    status:
+      parents:
+      - conditions:
+        - lastTransitionTime: "2026-01-01T10:20:31Z"
+          message: ""
+          reason: Accepted
+          status: "True"
+          type: Accepted
+        controllerName: linkerd.io/policy-controller
+        parentRef:
+          group: ""
+          kind: Service
+          name: web
+          namespace: default
+          port: 80"#;
+
+#[tokio::test]
+async fn an_http_route_may_be_the_output_of_kubectl() {
+    let (stable, canary) = (Server::says("stable").await, Server::says("canary").await);
+    let file = MeshFile::new("kubectl-http", &web(&stable, &canary, HTTP_ROUTE));
+    let proxy = file.start().await;
+    assert_eq!(fetch(&proxy, "/").await.text(), "stable");
+    let mut client = Http1::connect(proxy.outbound).await;
+    let to_canary = || {
+        let mut request = get("http://web/");
+        let headers = request.headers_mut();
+        headers.insert("version", "canary".parse().unwrap());
+        request
+    };
+    let reply = soon(client.send(to_canary())).await.unwrap();
+    assert_eq!(reply.header("by"), Some("route"));
+    assert_eq!(reply.text(), "canary");
+    canary.set_latency(Duration::from_secs(5));
+    let reply = soon(client.send(to_canary())).await.unwrap();
+    let status = reply.header("proxy-status").unwrap_or_default();
+    assert!(status.contains("response_timeout"), "{status}");
+    // A route without rules is one for all requests.
+    let bare =
+        "  routes: [{kind: HTTPRoute, metadata: {name: bare}, spec: {parentRefs: [{name: web}]}}]";
+    file.write(&web(&stable, &canary, bare));
+    proxy.wait_for_log("Mesh file reloaded").await;
+    assert_eq!(fetch(&proxy, "/any").await.text(), "stable");
+}
+
+/// A GRPCRoute as `kubectl get -o yaml` prints it. Its second rule had no matches.
+const GRPC_ROUTE: &str = r#"  protocol: grpc
+  routes:
+  - apiVersion: gateway.networking.k8s.io/v1
+    kind: GRPCRoute
+    metadata:
+      creationTimestamp: "2026-01-01T10:20:30Z"
+      generation: 1
+      name: calls
+      namespace: default
+      resourceVersion: "4712"
+      uid: 0a4f8a5e-93ce-4a8a-8a0b-6a5f6b7a9d12
+    spec:
+      parentRefs:
+      - group: ""
+        kind: Service
+        name: web
+      rules:
+      - backendRefs:
+        - group: ""
+          kind: Service
+          name: web-canary
+          port: 80
+          weight: 1
+        matches:
+        - method:
+            method: Say
+            service: test.Echo
+            type: Exact
+        name: say
+      - backendRefs:
+        - group: ""
+          kind: Service
+          name: web-stable
+          port: 80
+          weight: 1
+    status:
+      parents: []"#;
+
+#[tokio::test]
+async fn a_grpc_route_may_be_the_output_of_kubectl() {
+    let (stable, canary) = (Server::says("stable").await, Server::says("canary").await);
+    let file = MeshFile::new("kubectl-grpc", &web(&stable, &canary, GRPC_ROUTE));
+    let proxy = file.start().await;
+    for (path, expected) in [("/test.Echo/Say", "canary"), ("/test.Echo/Other", "stable")] {
+        let client = Http2::connect(proxy.outbound).await;
+        let mut request = get(&format!("http://web{path}"));
+        *request.method_mut() = http::Method::POST;
+        let reply = soon(client.send(request)).await.unwrap();
+        assert_eq!(reply.text(), expected, "{path}");
+    }
+}

@@ -6,16 +6,17 @@
 use super::{
     credentials::{CredentialsParts, ProxyCredentials},
     documents,
+    retry_plan::RetryPlan,
 };
 use crate::{config::ControlAddr, metrics::IdentityFamilies};
 use linkerd_proxy_core::{
-    Backoff,
     readiness::PendingCondition,
     task::spawn_local,
     tls::{CertificateRequest, CertificateSource, KeyAndRequest, RefreshBounds},
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
+    cell::Cell,
     error::Error,
     path::PathBuf,
     rc::Rc,
@@ -45,6 +46,10 @@ struct Renewal<S> {
     token_file: PathBuf,
     refresh: RefreshBounds,
     source: S,
+    /// The time of the present request.
+    requested_at: Cell<Option<SystemTime>>,
+    /// The validity of the last certificate, from its request on.
+    lifetime: Cell<Option<Duration>>,
 }
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -69,6 +74,8 @@ impl Certifier {
             token_file: self.token_file,
             refresh: self.refresh,
             source,
+            requested_at: Cell::default(),
+            lifetime: Cell::default(),
         };
         spawn_local(async move { renewal.run().await });
         credentials
@@ -78,11 +85,10 @@ impl Certifier {
 impl<S: CertificateSource> Renewal<S> {
     async fn run(self) {
         let mut rng = SmallRng::from_rng(&mut rand::rng());
-        let longest = self.refresh.min.max(FIRST_RETRY);
-        let backoff = Backoff::new(FIRST_RETRY, longest, JITTER).expect("its bounds are in order");
         let mut failures = 0;
         loop {
             self.credentials.read_anchors();
+            self.requested_at.set(Some(SystemTime::now()));
             let certified = timeout(REQUEST_TIMEOUT, self.certify()).await;
             match certified.unwrap_or_else(|_| Err(UNANSWERED.into())) {
                 Ok(()) => failures = 0,
@@ -93,10 +99,11 @@ impl<S: CertificateSource> Renewal<S> {
             }
             let now = SystemTime::now();
             let valid = self.credentials.valid_until().filter(|until| *until > now);
-            let pause = match valid {
-                // Connections wait for the certificate.
-                None if failures > 0 => backoff.delay(failures - 1, &mut rng),
-                valid => self.refresh.next(valid, now),
+            let retry = RetryPlan::new(self.refresh, self.lifetime.get());
+            let pause = match (failures, valid) {
+                (0, valid) => self.refresh.next(valid, now),
+                (failures, None) => retry.without_certificate(failures, &mut rng),
+                (_, Some(until)) => retry.before_expiry(until, now),
             };
             self.credentials.next_request(now + pause);
             tokio::select! {
@@ -114,6 +121,10 @@ impl<S: CertificateSource> Renewal<S> {
             request: self.key.request.clone(),
         };
         let issued = self.source.certify(request).await?;
+        // A certificate that expired before it was asked for says nothing, but that the clocks differ.
+        let lifetime = |at| issued.valid_until.duration_since(at).ok();
+        let lifetime = self.requested_at.get().and_then(lifetime);
+        self.lifetime.set(lifetime.or(self.lifetime.get()));
         if issued.valid_until <= SystemTime::now() {
             return Err("certificate already expired".into());
         }
@@ -123,10 +134,5 @@ impl<S: CertificateSource> Renewal<S> {
 
 /// The time for a controller to answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The time until the second request for the first certificate. The times until further requests grow to the shortest time
-/// between two renewals.
-const FIRST_RETRY: Duration = Duration::from_millis(100);
-const JITTER: f64 = 0.1;
 
 const UNANSWERED: &str = "the identity controller has not answered within 30s";

@@ -1,11 +1,14 @@
 //! Routes of a service, in the terms of the Gateway API (`HTTPRoute`, `GRPCRoute`).
 //!
+//! A route may also be a whole object, as `kubectl get -o yaml` prints it.
+//!
 //! Values are checked while they are read. References to backends stay unresolved: `check` resolves them when all services
 //! are known.
 
 mod filters;
 mod limits;
 mod matches;
+mod object;
 
 use super::backend_ref::BackendRef;
 use super::form::{FieldReader, Fields, Given, Spanned};
@@ -86,21 +89,22 @@ fn route(
     usual_name: &str,
     protocol: Protocol,
 ) -> Option<ServiceRoute<BackendRef>> {
-    let fields = r.fields(node, &["name", "hostnames", "rules"])?;
-    let name = r.value(&fields, "name", |r, node| {
-        let name = r.text(node)?;
-        if !is_dns_name(&name) {
-            let reason = format!(
-                "route name {name:?} is not a DNS name; use lower-case letters, digits and hyphens"
-            );
-            r.report(node.at, reason);
+    let object = object::object(r, node, protocol);
+    let (name, fields) = match object {
+        Some(object) => (object.name, object.spec?),
+        None => {
+            let fields = r.fields(node, &["name", "hostnames", "rules"])?;
+            (r.value(&fields, "name", name), fields)
         }
-        Some(name)
-    });
+    };
     let hostnames = r.each(&fields, "hostnames", hostname);
-    let rules = r.each(&fields, "rules", |r, node| rule(r, node, protocol));
+    let mut rules = r.each(&fields, "rules", |r, node| rule(r, node, protocol));
     if fields.get("rules").is_none_or(Node::is_empty_list) {
-        r.report(fields.at, "the route has no `rules`; add at least one");
+        // As in the Gateway API: all requests go to the service.
+        rules.push(ServiceRule {
+            rule: RouteRule::new(),
+            backends: Vec::new(),
+        });
     }
     Some(ServiceRoute {
         name: name.unwrap_or_else(|| usual_name.to_owned()),
@@ -109,10 +113,23 @@ fn route(
     })
 }
 
+/// The name of a route or of a rule.
+fn name(r: &mut FieldReader, node: &Node) -> Option<String> {
+    let name = r.text(node)?;
+    if !is_dns_name(&name) {
+        let reason = format!(
+            "route name {name:?} is not a DNS name; use lower-case letters, digits and hyphens"
+        );
+        r.report(node.at, reason);
+    }
+    Some(name)
+}
+
 fn rule(r: &mut FieldReader, node: &Node, protocol: Protocol) -> Option<ServiceRule<BackendRef>> {
     let fields = r.fields(
         node,
         &[
+            "name",
             "matches",
             "filters",
             "backendRefs",
@@ -121,6 +138,7 @@ fn rule(r: &mut FieldReader, node: &Node, protocol: Protocol) -> Option<ServiceR
             "allowRequestHeaders",
         ],
     )?;
+    r.value(&fields, "name", name);
     let mut rule = conditions_and_filters(r, &fields, protocol);
     if let Some(timeouts) = r.value(&fields, "timeouts", limits::timeouts) {
         rule = rule.timeouts(timeouts);
@@ -152,7 +170,13 @@ pub(super) fn conditions_and_filters(
 
 /// A backend reference of the Gateway API, as the reference `name.namespace:port` of `backends`.
 fn backend_ref(r: &mut FieldReader, node: &Node) -> Option<BackendRef> {
-    let fields = r.fields(node, &["name", "namespace", "port", "weight"])?;
+    let fields = r.fields(
+        node,
+        &["group", "kind", "name", "namespace", "port", "weight"],
+    )?;
+    // The values that the API server fills in; other kinds of backends have no counterpart in a mesh file.
+    r.choice(&fields, "group", &[("", ()), ("core", ())]);
+    r.choice(&fields, "kind", &[("Service", ())]);
     let weight = r.given(&fields, "weight", FieldReader::number);
     let namespace = r.value(&fields, "namespace", FieldReader::text);
     let port = r.value(&fields, "port", |r, node| r.within(node, 1..=65_535));

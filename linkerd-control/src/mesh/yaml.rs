@@ -200,6 +200,16 @@ impl Node {
         matches!(&self.value, Value::List(items) if items.is_empty())
     }
 
+    /// The value of a field, read without a check of the others.
+    pub(super) fn field(&self, name: &str) -> Option<&Self> {
+        let Value::Fields(fields) = &self.value else {
+            return None;
+        };
+        let named = |key: &Self| matches!(&key.value, Value::Scalar(text) if text == name);
+        let found = fields.iter().find(|(key, _)| named(key));
+        found.map(|(_, value)| value)
+    }
+
     /// The number of nodes and of levels.
     fn extent(&self) -> (usize, usize) {
         let below: Vec<_> = match &self.value {

@@ -1,7 +1,7 @@
 //! The settings of one workload: its annotations, those of its namespace, and the defaults.
 
 use crate::{
-    annotations::{pod_annotations, setting},
+    annotations::{meant_setting, pod_annotations, setting},
     problem::Problem,
     settings::{CONFIG_PREFIX, ISTIO_SETTINGS, ProxySettings, setting_names},
     workload::Workload,
@@ -53,6 +53,12 @@ impl EffectiveSettings {
             let name = istio.map(|(_, name)| *name).or_else(|| setting(&key));
             effective.set(name, &key, &value, line);
         }
+        let all = namespace.iter().chain(&effective.annotations);
+        let misspelt = all.filter_map(|(key, _)| Some((key, meant_setting(key)?)));
+        let misspelt: Vec<_> = misspelt
+            .map(|(key, meant)| format!("{key} has no effect; did you mean {meant}?"))
+            .collect();
+        effective.warnings.extend(misspelt);
         if effective.settings.require_identity_ports.is_some() {
             let warning = "proxy-require-identity-inbound-ports is enforced by Linkerd's policy controller, and not by the proxy: \
                 without it, write a server with an authorization of meshTLS for these ports";

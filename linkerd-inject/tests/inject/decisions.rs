@@ -237,6 +237,57 @@ fn unknown_settings_are_warned_about() {
     assert!(notes[0].reason.contains("proxy-log-levle"), "{}", notes[0]);
 }
 
+#[test]
+fn settings_have_three_prefixes_and_others_are_warned_about() {
+    let named = |name: &str, value: &str| {
+        let text = deployment(&format!("annotations: {{{name}: \"{value}\"}}"), CONTAINER);
+        let (after, _) = injected(&text, &InjectOptions::default()).unwrap();
+        (after, warnings(&text, &InjectOptions::default()))
+    };
+    let image = "registry.example/linkerd-proxy";
+    for stage in ["", "alpha.", "beta."] {
+        let (after, warnings) = named(&format!("config.{stage}linkerd.io/proxy-image"), image);
+        assert!(after.contains(&format!("image: {image}:")), "{after}");
+        assert_eq!(warnings, [""; 0]);
+        let unknown = format!("config.{stage}linkerd.io/proxy-log-levle");
+        let (_, warnings) = named(&unknown, "debug");
+        assert!(
+            warnings[0].contains(&format!("there is no setting {unknown}")),
+            "{warnings:?}"
+        );
+    }
+    for (misspelt, meant) in [
+        ("config.linkerd.i/proxy-log-level", "config.linkerd.io/"),
+        ("confg.linkerd.io/proxy-log-level", "config.linkerd.io/"),
+        ("Config.linkerd.io/proxy-log-level", "config.linkerd.io/"),
+        (
+            "config.bet.linkerd.io/proxy-log-level",
+            "config.beta.linkerd.io/",
+        ),
+        (
+            "config.gamma.linkerd.io/proxy-log-level",
+            "config.linkerd.io/",
+        ),
+        ("linkerd.io/proxy-log-level", "config.linkerd.io/"),
+    ] {
+        let (_, warnings) = named(misspelt, "debug");
+        let expected = format!("{misspelt} has no effect; did you mean {meant}proxy-log-level?");
+        assert!(warnings.contains(&expected), "{warnings:?}");
+    }
+    for other in [
+        "viz.linkerd.io/tap-enabled",
+        "linkerd.io/helm-release-version",
+        "retry.linkerd.io/http",
+        "config.example.com/proxy-log-level",
+    ] {
+        let (_, warnings) = named(other, "true");
+        assert!(
+            !warnings.iter().any(|it| it.contains(other)),
+            "{warnings:?}"
+        );
+    }
+}
+
 /// Whether a pod gets a sidecar, and whether in ingress mode.
 fn outcome(namespace: Option<&str>, pod: Option<&str>, options: &InjectOptions) -> (bool, bool) {
     let annotations = |value: Option<&str>| match value {

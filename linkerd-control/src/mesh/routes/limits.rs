@@ -8,12 +8,20 @@ use std::time::Duration;
 
 /// The field `timeouts` of a rule; `0s` means no limit.
 pub(super) fn timeouts(r: &mut FieldReader, node: &Node) -> Option<RouteTimeouts> {
-    let fields = r.fields(node, &["request", "response", "idle"])?;
+    let fields = r.fields(node, &["request", "response", "backendRequest", "idle"])?;
     let mut timeouts = RouteTimeouts::new();
     if let Some(limit) = r.value(&fields, "request", FieldReader::duration) {
         timeouts = timeouts.request(limit);
     }
     if let Some(limit) = r.value(&fields, "response", FieldReader::duration) {
+        timeouts = timeouts.response(limit);
+    }
+    // The Gateway API's limit of one request to a backend.
+    if let Some(limit) = r.value(&fields, "backendRequest", FieldReader::duration) {
+        if fields.get("response").is_some() {
+            let reason = "`backendRequest` and `response` are the same limit; remove one";
+            r.report(fields.at, reason);
+        }
         timeouts = timeouts.response(limit);
     }
     if let Some(limit) = r.value(&fields, "idle", FieldReader::duration) {

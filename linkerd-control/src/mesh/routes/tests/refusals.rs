@@ -7,8 +7,23 @@ use crate::mesh::testing::{mesh, refused, refused_at_mark, web_with};
 fn wrong_routes_are_refused() {
     for (routes, reason) in [
         ("^{}", "expected a list, each item on a line"),
-        ("[^{}]", "the route has no `rules`; add at least one"),
-        ("[^{rules: []}]", "the route has no `rules`"),
+        ("[^{kind: HTTPRoute}]", "the route has no `spec`"),
+        (
+            "[^{kind: GRPCRoute, spec: {}}]",
+            "a GRPCRoute needs `protocol: grpc` of the service",
+        ),
+        (
+            "[{rules: [{timeouts: ^{response: 1s, backendRequest: 1s}}]}]",
+            "`backendRequest` and `response` are the same limit; remove one",
+        ),
+        (
+            "[{rules: [{backendRefs: [{name: web, kind: ^ConfigMap}]}]}]",
+            "`ConfigMap` is no kind; use `Service`",
+        ),
+        (
+            "[{kind: ^TCPRoute, spec: {}}]",
+            "`TCPRoute` is no kind; use HTTPRoute or GRPCRoute",
+        ),
         (
             "[{^rule: [{}]}]",
             "unknown field `rule`; did you mean `rules`?",
