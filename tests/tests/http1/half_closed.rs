@@ -4,7 +4,7 @@ use futures::StreamExt;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::{Frame, Incoming};
-use linkerd_tests::{Body, Fail, Mesh, SOON, Server, chunks, eventually, reply, soon};
+use linkerd_tests::{Body, Fail, Mesh, SOON, Server, Wire, chunks, eventually, reply, soon};
 use std::time::Duration;
 
 /// A body of three parts, a second apart.
@@ -78,11 +78,16 @@ async fn a_client_that_ends_its_side_after_its_request_gets_its_answer() {
 async fn an_answer_that_comes_in_parts_arrives_whole() {
     let server = Server::start(answer).await;
     let mesh = Mesh::with(&server).await;
-    let mut wire = mesh.wire().await;
-    wire.send("GET /slow HTTP/1.0\r\nhost: web\r\n\r\n").await;
-    wire.finish().await;
-    let answer = soon(wire.rest()).await;
-    assert!(answer.ends_with("one two three"), "{answer:?}");
+    // Also in a tunnel, whose connection is relayed if it is not HTTP.
+    for mut wire in [
+        mesh.wire().await,
+        Wire::tunnel(mesh.proxy.outbound, "web:80").await,
+    ] {
+        wire.send("GET /slow HTTP/1.0\r\nhost: web\r\n\r\n").await;
+        wire.finish().await;
+        let answer = soon(wire.rest()).await;
+        assert!(answer.ends_with("one two three"), "{answer:?}");
+    }
 }
 
 #[tokio::test]
