@@ -75,7 +75,10 @@ where
             connection.activity.hold_refusals();
         }
         let idle = io.inner().awaits_bytes().then(|| IdleTimer::new(IDLE));
+        let client = io.inner().peek();
         let mut serve = http1::Builder::new()
+            // A client may end its side after its request (RFC 9112, section 9.6). hyper does not notice then that it has left.
+            .half_close(client.is_some())
             .timer(TokioTimer::new())
             // hyper's limit runs while a connection is idle, too; ours does not.
             .header_read_timeout(None)
@@ -88,6 +91,7 @@ where
             Pin::new(&mut serve),
             timeout,
             idle,
+            client,
             None,
             &connection,
             &drain,
@@ -102,12 +106,16 @@ where
                 (ended, _) => ended,
             };
             let is_late = matches!(ended, Err(ServeError::HeaderTimeout(_)));
+            let has_left = matches!(
+                ended,
+                Err(ServeError::ClientLeft(_) | ServeError::ClientFailed(_))
+            );
             // There are no parts after an upgrade.
             if let Some(parts) = serve.into_parts() {
                 let responder = connection.refusals();
                 let responder = responder.map(|responder| responder.unless_head(&parts.read_buf));
                 io = parts.io.into_inner();
-                if connection.broken.get() {
+                if connection.broken.get() || has_left {
                     io.reset_on_drop();
                 } else if is_late || refusal.is_some() || !was_idle && !io.has_ended() {
                     return Box::pin(end(io, ended, responder, drain)).await;
@@ -196,6 +204,7 @@ where
     let ran = run(
         serve.as_mut(),
         timeout,
+        None,
         None,
         Some(&activity),
         &connection,

@@ -875,7 +875,7 @@ impl Reason {
                 phase: Phase::Route,
                 for_endpoint: false,
                 text: "malformed request",
-                hint: "Does the client speak HTTP on this port? Look for control bytes in a header, an invalid length or version, or a protocol error of an HTTP/2 client.",
+                hint: "Does the client speak HTTP on this port? Look for control bytes in a header, an invalid length or version, a target with characters that must be percent-encoded (a quote in a query as %22), or a protocol error of an HTTP/2 client.",
             },
             Reason::HeadTooLarge => &Row {
                 status: 431,

@@ -1,14 +1,20 @@
 //! Reads and flushes of a connection, reported to the layers above its codec.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
+use std::{
+    io,
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU16, Ordering::Relaxed},
+};
 
 /// Reads and flushes of a connection, as observed below its codec.
 #[derive(Debug, Default)]
 pub struct Activity {
     was_read: AtomicBool,
+    was_written: AtomicBool,
     is_unflushed: AtomicBool,
     /// [`PASS`], [`HOLD_AFTER_FLUSH`], [`HOLD`], or the status of a refusal that was held back.
     refusal: AtomicU16,
+    /// The failure that was noticed beside the codec, or 0.
+    errno: AtomicI32,
 }
 
 /// Writes are passed on.
@@ -27,6 +33,21 @@ impl Activity {
     /// Forgets all reads so far.
     pub fn forget_reads(&self) {
         self.was_read.store(false, Relaxed);
+    }
+
+    /// Whether bytes were written since the last call.
+    pub fn take_written(&self) -> bool {
+        self.was_written.swap(false, Relaxed)
+    }
+
+    /// Notes the failure of the connection, which no read or write returns any more.
+    pub fn note_failure(&self, error: &io::Error) {
+        self.errno.store(error.raw_os_error().unwrap_or(0), Relaxed);
+    }
+
+    /// The failure that was noted.
+    pub(super) fn errno(&self) -> Option<i32> {
+        Some(self.errno.load(Relaxed)).filter(|errno| *errno != 0)
     }
 
     /// Whether all writes were flushed. A codec flushes when it has nothing left to write.
@@ -89,7 +110,13 @@ impl Activity {
     }
 
     #[inline]
-    pub(super) fn set_unflushed(&self, unflushed: bool) {
+    pub(super) fn note_write(&self) {
+        self.was_written.store(true, Relaxed);
+        self.set_unflushed(true);
+    }
+
+    #[inline]
+    fn set_unflushed(&self, unflushed: bool) {
         self.is_unflushed.store(unflushed, Relaxed);
     }
 }

@@ -111,7 +111,7 @@ impl<S> CountedStream<S> {
         };
         let is_held = activity.holds_back(write);
         if !is_held {
-            activity.set_unflushed(true);
+            activity.note_write();
         }
         is_held
     }
@@ -119,7 +119,8 @@ impl<S> CountedStream<S> {
 
 impl<S> Drop for CountedStream<S> {
     fn drop(&mut self) {
-        self.series.closed(self.errno);
+        let noted = || self.activity.as_ref()?.errno();
+        self.series.closed(self.errno.or_else(noted));
     }
 }
 

@@ -192,6 +192,28 @@ impl Peek {
         !matches!(peeked, Err(Errno::AGAIN))
     }
 
+    /// Waits until the peer has ended its side, or the connection has failed. Unread bytes hide both, and nothing is read: the
+    /// task that reads the socket must be the one that waits. A failure is returned once.
+    pub fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let stream = &self.0.stream;
+        loop {
+            let Poll::Ready(ready) = stream.poll_read_ready(cx) else {
+                return Poll::Pending;
+            };
+            let peek = || {
+                let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+                Ok(retry_on_intr(|| recv(stream, &mut [0; 1], flags))?.1)
+            };
+            match ready.and_then(|()| stream.try_io(Interest::READABLE, peek)) {
+                Ok(1..) => return Poll::Pending,
+                // The readiness was an assumption, and is cleared.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(0) => return Poll::Ready(Ok(())),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
     /// A reference to the socket, which does not keep it open.
     pub fn downgrade(&self) -> SocketRef {
         SocketRef(Arc::downgrade(&self.0))

@@ -270,3 +270,37 @@ async fn bytes_that_come_one_by_one_make_a_request() {
     }
     assert_eq!(wire.response().await.1, "hello");
 }
+
+/// The characters that a target must not have by its grammar (RFC 3986), and that clients send: `curl 'web/?query=up{job="x"}'`. The
+/// table is that of docs/operations.md.
+#[tokio::test]
+async fn a_target_passes_as_it_came_or_is_refused_as_malformed() {
+    let server = Server::says("hello").await;
+    let mesh = Mesh::with(&server).await;
+    for target in [
+        "/{a}|[b]\\c^d\"e",
+        "/?q={a}|[b]\\c^d`e",
+        "/api/v1/query?query=up{job=%22x%22}",
+        "/\u{e4}?q=\u{e4}",
+        "/%7Ba%7d?%22=%3c",
+        "//a//b/../c;d=e?f=g?h",
+    ] {
+        let mut wire = mesh.wire().await;
+        wire.send(format!("GET {target} HTTP/1.1\r\nhost: web\r\n\r\n"))
+            .await;
+        let (head, _) = wire.response().await;
+        assert!(head.starts_with("HTTP/1.1 200"), "{target}: {head}");
+        let seen = server.last().uri;
+        let seen = seen.path_and_query().unwrap();
+        assert_eq!(seen.as_str(), target);
+    }
+    for target in ["/?query=up{job=\"x\"}", "/?q=<a>", "/<a>", "/`a"] {
+        let mut wire = mesh.wire().await;
+        wire.send(format!("GET {target} HTTP/1.1\r\nhost: web\r\n\r\n"))
+            .await;
+        let head = wire.head().await;
+        assert!(head.starts_with("HTTP/1.1 400"), "{target}: {head}");
+        assert!(head.contains("malformed_request"), "{head}");
+        assert!(head.contains("percent-encoded"), "{head}");
+    }
+}

@@ -7,6 +7,7 @@ mod carried;
 mod closing;
 mod early;
 mod forms;
+mod half_closed;
 mod half_sent;
 mod requests;
 mod responses;

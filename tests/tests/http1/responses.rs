@@ -32,6 +32,21 @@ async fn a_response_with_a_length_and_chunks_reaches_the_client() {
     assert_eq!(wire.until(b"0\r\n\r\n").await, "5\r\nhello\r\n0\r\n\r\n");
 }
 
+/// Interim responses are dropped (docs/operations.md), and hide nothing of the final one.
+#[tokio::test]
+async fn interim_responses_of_an_endpoint_do_not_hide_its_final_one() {
+    let (mesh, _server) = mesh(
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n\
+          HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n\
+          HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi",
+    )
+    .await;
+    let (head, body) = get(&mesh, "").await.response().await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(!head.contains("link"), "{head}");
+    assert_eq!(body, "hi");
+}
+
 #[tokio::test]
 async fn whitespace_before_the_colon_of_a_responses_field_is_removed() {
     for space in [" ", "\t", "  "] {

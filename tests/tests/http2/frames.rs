@@ -85,6 +85,21 @@ async fn a_response_that_breaks_off_at_once_has_its_head() {
     }
 }
 
+/// Interim responses are dropped (docs/operations.md), however many, and hide nothing of the final one.
+#[tokio::test]
+async fn interim_responses_of_an_endpoint_do_not_hide_its_final_one() {
+    let interim = |status: &str| {
+        let field = [&[STATUS, 3], status.as_bytes()].concat();
+        frame(HEADERS, END_HEADERS, 1, &field)
+    };
+    let mut frames = [interim("102"), interim("103")].concat();
+    frames.extend(interim("103").repeat(1000));
+    frames.extend(frame(HEADERS, END_HEADERS | END_STREAM, 1, &[STATUS_200]));
+    let (mesh, _endpoint) = mesh(frames, false).await;
+    let reply = soon(mesh.http2().await.get("http://web/")).await.unwrap();
+    assert_eq!(reply.status, 200);
+}
+
 /// The length of the client's connection preface.
 pub(super) const PREFACE: usize = 24;
 
@@ -93,7 +108,10 @@ const RST_STREAM: u8 = 3;
 pub(super) const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
 pub(super) const END_HEADERS: u8 = 4;
+const END_STREAM: u8 = 1;
 
+/// A field `:status` with a value of its own, which is not indexed.
+const STATUS: u8 = 0x08;
 /// The field `:status: 200` (RFC 7541, appendix A).
 pub(super) const STATUS_200: u8 = 0x88;
 /// The code of a reset.

@@ -91,6 +91,11 @@ impl Connection {
         self.busy.get() > 0 && self.busy.get() == self.uploads.get()
     }
 
+    /// Whether a request has come completely, and its response has not ended.
+    pub(super) fn awaits_response(&self) -> bool {
+        self.busy.get() > 0 && self.uploads.get() == 0
+    }
+
     /// Whether all written bytes have left, as far as the connection knows.
     fn is_flushed(&self) -> bool {
         self.activity.is_flushed()

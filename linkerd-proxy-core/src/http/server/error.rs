@@ -15,6 +15,12 @@ pub enum ServeError {
     /// The codec refused the head of a request, for this reason.
     #[error("{1}")]
     Refused(Reason, #[source] hyper::Error),
+    /// The client ended its side, and took nothing of the response since.
+    #[error("the client ended its side, and no byte of a response was sent for {0:?}")]
+    ClientLeft(Duration),
+    /// The client's connection failed while a response was awaited.
+    #[error("the client's connection failed: {0}")]
+    ClientFailed(#[source] std::io::Error),
     /// The client did not complete its headers in time.
     #[error("the request's headers took longer than {0:?}")]
     HeaderTimeout(Duration),
@@ -54,7 +60,7 @@ impl ServeError {
                 let detail = format!("the response could not be written: {error}");
                 Some(Error::new(Reason::Unexpected).detail(detail))
             }
-            Self::Http(_) => None,
+            Self::Http(_) | Self::ClientLeft(_) | Self::ClientFailed(_) => None,
         }
     }
 }

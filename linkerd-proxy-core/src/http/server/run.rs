@@ -5,7 +5,7 @@ use crate::{
     drain,
     http::{LocalExec, idle::IdleTimer},
     limits,
-    transport::Activity,
+    transport::{Activity, Peek},
 };
 use bytes::Bytes;
 use http::{Request, Response};
@@ -71,12 +71,14 @@ pub(super) enum RunEnd {
     Idle,
 }
 
-/// Polls a connection until it ends, or until it has been idle for a while. `drain` ends the connection gracefully: with
+/// Polls a connection until it ends, or until it has been idle for a while. `client` is the socket of a client that may end its side
+/// after a request and still read the response. `drain` ends the connection gracefully: with
 /// `pinged`, which sees its reads, by a PING that a live client answers.
 pub(super) async fn run<C: Graceful>(
     mut serve: Pin<&mut C>,
     header_timeout: Duration,
     mut idle: Option<IdleTimer>,
+    client: Option<Peek>,
     pinged: Option<&Activity>,
     connection: &Connection,
     drain: &drain::Watch,
@@ -147,6 +149,28 @@ pub(super) async fn run<C: Graceful>(
             let ended = Ok(());
             return Poll::Ready(RunEnd::Ended { ended, was_idle });
         }
+        // The end of the client's side alone, or of a client that has left: only bytes to the client would show the difference.
+        if let Some(client) = &client
+            && connection.awaits_response()
+            && let Poll::Ready(end) = client.poll_ended(cx)
+        {
+            let activity = &connection.activity;
+            let ended = match end {
+                Err(error) => {
+                    activity.note_failure(&error);
+                    ServeError::ClientFailed(error)
+                }
+                Ok(()) => {
+                    if activity.take_written() || !activity.is_flushed() {
+                        timer.stop();
+                    }
+                    ready!(timer.poll(HALF_CLOSED, cx));
+                    ServeError::ClientLeft(HALF_CLOSED)
+                }
+            };
+            let ended = Err(ended);
+            return Poll::Ready(RunEnd::Ended { ended, was_idle });
+        }
         timer.stop();
         match &mut idle {
             Some(idle) if !closing => idle.poll(connection, cx).map(|()| RunEnd::Idle),
@@ -183,6 +207,10 @@ impl RunTimer {
 
 /// Time without any bytes of an upload that outlasts its response. After it, the connection serves no other request.
 const UPLOAD_PAUSE: Duration = Duration::from_secs(1);
+
+/// Time without any byte of a response, after its client has ended its side. Most clients that do so have left, and their requests are
+/// given up then; the others wait for a response that comes later in vain.
+const HALF_CLOSED: Duration = Duration::from_secs(10);
 
 /// Time that hyper waits for the rest of a head before it is detached from the socket.
 const HALF_SENT_PAUSE: Duration = Duration::from_millis(100);
