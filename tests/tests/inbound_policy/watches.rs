@@ -5,6 +5,7 @@ use linkerd_control::{LookupKind, ServerPolicy};
 use linkerd_tests::{
     SOON, eventually,
     netns::{Pod, isolated},
+    refused,
 };
 use tonic::{Code, Status};
 
@@ -98,6 +99,35 @@ fn an_invalid_policy_fails_requests_until_a_valid_one_comes() {
                 (get(&mut client, "/").await.status == 200).then_some(())
             })
             .await;
+        },
+    );
+}
+
+#[test]
+fn without_a_controller_the_proxy_is_ready_and_the_default_policy_applies() {
+    isolated(
+        "watches::without_a_controller_the_proxy_is_ready_and_the_default_policy_applies",
+        async {
+            let application = application().await;
+            let port = port_of(&application);
+            let (controller, _guard) = refused();
+            let pod = Pod::start(|proxy| {
+                proxy
+                    .env("LINKERD2_PROXY_INBOUND_DEFAULT_POLICY", "all-authenticated")
+                    .env("LINKERD2_PROXY_POLICY_SVC_ADDR", controller)
+                    .env("LINKERD2_PROXY_INBOUND_PORTS", port)
+            })
+            .await;
+            let missing = format!("not reached yet: policy controller {controller}");
+            eventually(SOON, "the missing controller is named", || async {
+                let ready = pod.proxy.admin.get("/ready").await;
+                assert_eq!(ready.status, 200);
+                ready.text().contains(&missing).then_some(())
+            })
+            .await;
+            let mut client = peer(application.addr()).await;
+            assert_eq!(get(&mut client, "/").await.status, 403);
+            assert_eq!(application.requests(), 0);
         },
     );
 }
