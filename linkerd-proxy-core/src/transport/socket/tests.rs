@@ -243,3 +243,31 @@ async fn a_task_that_always_finds_something_to_read_gives_way() {
     }
     writes.await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn the_end_of_the_peers_side_is_seen_without_a_read() {
+    let (near, mut far) = pair().await;
+    let mut near = Socket::from(near);
+    let peek = near.peek().unwrap();
+    let mut ended = tokio_test::task::spawn(poll_fn(|cx| peek.poll_ended(cx)));
+    assert!(ended.poll().is_pending());
+    far.write_all(b"more").await.unwrap();
+    far.shutdown().await.unwrap();
+    near.stream().readable().await.unwrap();
+    assert!(ended.poll().is_pending(), "bytes come before the end");
+    drop(ended);
+    near.read_exact(&mut [0; 4]).await.unwrap();
+    poll_fn(|cx| peek.poll_ended(cx)).await.unwrap();
+    assert_eq!(near.read(&mut [0; 1]).await.unwrap(), 0, "it was not taken");
+}
+
+#[tokio::test]
+async fn a_reset_is_seen_without_a_read() {
+    let (near, far) = pair().await;
+    let near = Socket::from(near);
+    let peek = near.peek().unwrap();
+    far.set_zero_linger().unwrap();
+    drop(far);
+    let error = poll_fn(|cx| peek.poll_ended(cx)).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+}
