@@ -8,11 +8,13 @@
 mod filters;
 mod limits;
 mod matches;
+mod name;
 mod object;
 
+use self::name::name;
 use super::backend_ref::BackendRef;
 use super::form::{FieldReader, Fields, Given, Spanned};
-use super::host_name::{hostname, is_dns_name};
+use super::host_name::hostname;
 use super::position::Position;
 use super::yaml::Node;
 use crate::policy::{Protocol, Route, RouteRule};
@@ -111,18 +113,6 @@ fn route(
         hostnames,
         rules,
     })
-}
-
-/// The name of a route or of a rule.
-fn name(r: &mut FieldReader, node: &Node) -> Option<String> {
-    let name = r.text(node)?;
-    if !is_dns_name(&name) {
-        let reason = format!(
-            "route name {name:?} is not a DNS name; use lower-case letters, digits and hyphens"
-        );
-        r.report(node.at, reason);
-    }
-    Some(name)
 }
 
 fn rule(r: &mut FieldReader, node: &Node, protocol: Protocol) -> Option<ServiceRule<BackendRef>> {

@@ -1,6 +1,6 @@
 //! A route as an object of Kubernetes, such as the output of `kubectl get -o yaml`.
 
-use super::name;
+use super::name::name;
 use crate::mesh::form::{FieldReader, Fields};
 use crate::mesh::yaml::Node;
 use crate::policy::Protocol;
