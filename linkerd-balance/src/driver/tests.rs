@@ -82,7 +82,7 @@ async fn an_ejected_endpoint_is_not_counted_as_ready_although_no_request_comes()
     LocalSet::new().run_until(no_request_comes).await;
 }
 
-type Updates = tokio::sync::mpsc::UnboundedSender<Vec<Change<&'static str, Member<Pending>>>>;
+type Updates = tokio::sync::mpsc::Sender<Vec<Change<&'static str, Member<Pending>>>>;
 
 /// An endpoint that is never ready.
 struct Pending;
@@ -103,7 +103,7 @@ impl Service<()> for Pending {
 
 /// A balancer whose endpoints the test sends.
 fn balance() -> (Balance<&'static str, Pending>, Updates) {
-    let (updates, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let (updates, mut sent) = tokio::sync::mpsc::channel(4);
     let sent = futures::stream::poll_fn(move |cx| sent.poll_recv(cx).map(|it| it.map(Ok)));
     let balance = Balance::new::<(), _>(sent, params(Metrics::detached()));
     (balance, updates)
@@ -130,7 +130,7 @@ async fn a_request_for_a_set_that_is_known_to_be_empty_does_not_wait() {
         assert_eq!(failure(&balance).await, (SECOND, not_resolved));
 
         let (balance, updates) = self::balance();
-        updates.send(vec![]).unwrap();
+        updates.try_send(vec![]).unwrap();
         yield_now().await;
         assert_eq!(
             failure(&balance).await,
@@ -150,7 +150,7 @@ async fn a_request_that_waits_fails_when_its_set_is_known_to_be_empty() {
         let (balance, updates) = balance();
         let learns = async {
             advance(SECOND / 2).await;
-            updates.send(vec![]).unwrap();
+            updates.try_send(vec![]).unwrap();
         };
         let (failure, ()) = tokio::join!(failure(&balance), learns);
         let none = Reason::Failfast(Unavailable::NoEndpoints);
@@ -163,21 +163,21 @@ async fn a_request_that_waits_fails_when_its_set_is_known_to_be_empty() {
 async fn an_endpoint_whose_successor_comes_in_the_next_message_leaves_no_gap() {
     let requests = async {
         let (balance, updates) = balance();
-        updates.send(vec![endpoint("a")]).unwrap();
+        updates.try_send(vec![endpoint("a")]).unwrap();
         yield_now().await;
-        updates.send(vec![Change::Remove("a")]).unwrap();
+        updates.try_send(vec![Change::Remove("a")]).unwrap();
         let replaced = async {
             advance(Duration::from_millis(50)).await;
-            updates.send(vec![endpoint("b")]).unwrap();
+            updates.try_send(vec![endpoint("b")]).unwrap();
         };
         let ((waited, reason), ()) = tokio::join!(failure(&balance), replaced);
         let connecting = Reason::Failfast(Unavailable::Connecting);
         assert_eq!((waited, reason), (SECOND, connecting), "it waits for b");
 
-        updates.send(vec![Change::Remove("b")]).unwrap();
+        updates.try_send(vec![Change::Remove("b")]).unwrap();
         yield_now().await;
         // It is shut, but not for the endpoints of a set that was empty.
-        updates.send(vec![endpoint("c")]).unwrap();
+        updates.try_send(vec![endpoint("c")]).unwrap();
         yield_now().await;
         assert_eq!(
             failure(&balance).await,

@@ -102,8 +102,8 @@ async fn a_request_that_its_client_cuts_short_is_not_answered_as_a_whole_one() {
     assert!(!answer.contains("200"), "{answer:?}");
 }
 
-#[tokio::test]
-async fn a_request_without_an_answer_does_not_outlast_its_client_for_long() {
+/// A request that has arrived, and gets no answer.
+async fn unanswered() -> (Server, Mesh, Wire) {
     let server = Server::start(answer).await;
     let mesh = Mesh::with(&server).await;
     let mut wire = mesh.wire().await;
@@ -112,6 +112,12 @@ async fn a_request_without_an_answer_does_not_outlast_its_client_for_long() {
         (server.in_flight() == 1).then_some(())
     })
     .await;
+    (server, mesh, wire)
+}
+
+#[tokio::test]
+async fn a_request_without_an_answer_does_not_outlast_its_client_for_long() {
+    let (server, _mesh, mut wire) = unanswered().await;
     wire.finish().await;
     eventually(SOON, "the request is given up", || async {
         (server.in_flight() == 0).then_some(())
@@ -121,14 +127,7 @@ async fn a_request_without_an_answer_does_not_outlast_its_client_for_long() {
 
 #[tokio::test]
 async fn a_request_whose_client_is_reset_is_given_up_at_once() {
-    let server = Server::start(answer).await;
-    let mesh = Mesh::with(&server).await;
-    let mut wire = mesh.wire().await;
-    wire.send("GET /never HTTP/1.1\r\nhost: web\r\n\r\n").await;
-    eventually(SOON, "the request arrives", || async {
-        (server.in_flight() == 1).then_some(())
-    })
-    .await;
+    let (server, mesh, wire) = unanswered().await;
     wire.abort();
     eventually(
         Duration::from_secs(5),

@@ -1,30 +1,18 @@
 //! Frames that cross a reset on their way.
 
-use super::frames::{END_HEADERS, HEADERS, PREFACE, SETTINGS, STATUS_200, frame, next_request};
-use bytes::Bytes;
-use futures::{StreamExt, stream};
+use super::{
+    frames::{DATA, END_HEADERS, GOAWAY, HEADERS, STATUS_200, begin, frame, next_request},
+    messages,
+};
 use http::Response;
 use http_body_util::BodyExt;
-use hyper::body::Frame;
-use linkerd_tests::{Http2, Mesh, Server, Tcp, chunks, get, reply, reset_code, soon};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use linkerd_tests::{Http2, Mesh, Server, Tcp, get, reset_code, soon};
+use tokio::io::AsyncWriteExt;
 
 /// Calls whose clients leave while messages are on their way do not end the connection, and with it the calls of others.
 #[tokio::test]
 async fn cancelled_calls_harm_no_other_stream() {
-    let server = Server::start(|request| async move {
-        match request.uri().path() {
-            "/messages" => {
-                let messages = stream::repeat(()).then(|()| async {
-                    tokio::task::yield_now().await;
-                    Ok(Frame::data(Bytes::from_static(b"\0\0\0\0\x05hello")))
-                });
-                Ok(Response::new(chunks(messages)))
-            }
-            _ => reply("hello"),
-        }
-    })
-    .await;
+    let server = Server::start(|_| async { Ok(Response::new(messages(usize::MAX))) }).await;
     let mesh = Mesh::with(&server).await;
     // The libraries of clients end connections with many small frames, too.
     let other = Http2::with_window(mesh.proxy.outbound, 1_000).await;
@@ -41,7 +29,7 @@ async fn cancelled_calls_harm_no_other_stream() {
     assert!(server.connections() < 10);
 }
 
-/// What ends an endpoint's connection is not told to its clients as their own fault.
+/// The end of an endpoint's connection is not told to its clients as their own fault.
 #[tokio::test]
 async fn the_code_of_an_endpoints_connection_does_not_reach_its_clients() {
     let endpoint = Tcp::start(|mut socket| async move {
@@ -49,15 +37,13 @@ async fn the_code_of_an_endpoints_connection_does_not_reach_its_clients() {
         goaway[3] = 1;
         goaway[7] = 11;
         let frames = [
-            frame(SETTINGS, 0, 0, &[]),
             frame(HEADERS, END_HEADERS, 1, &[STATUS_200]),
             frame(DATA, 0, 1, b"hello"),
             frame(GOAWAY, 0, 0, &goaway),
         ];
-        let _ = socket.write_all(&frames[0]).await;
-        let _ = socket.read_exact(&mut [0; PREFACE]).await;
-        if next_request(&mut socket).await.is_ok() {
-            let _ = socket.write_all(&frames[1..].concat()).await;
+        let begun = begin(&mut socket).await;
+        if begun.is_ok() && next_request(&mut socket).await.is_ok() {
+            let _ = socket.write_all(&frames.concat()).await;
         }
     })
     .await;
@@ -71,6 +57,3 @@ async fn the_code_of_an_endpoints_connection_does_not_reach_its_clients() {
 }
 
 const CANCELLED: usize = 600;
-
-const DATA: u8 = 0;
-const GOAWAY: u8 = 7;

@@ -1,6 +1,6 @@
 //! Endpoints that answer an upload early, and close.
 
-use super::frames::{END_HEADERS, HEADERS, PREFACE, SETTINGS, frame, next_request};
+use super::frames::{END_HEADERS, END_STREAM, HEADERS, begin, frame, next_request};
 use bytes::Bytes;
 use http::Method;
 use linkerd_tests::{Mesh, Tcp, body, request, soon};
@@ -9,8 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 #[tokio::test]
 async fn the_answer_of_an_endpoint_that_closes_during_an_upload_arrives() {
     let endpoint = Tcp::start(|mut socket| async move {
-        let _ = socket.write_all(&frame(SETTINGS, 0, 0, &[])).await;
-        let _ = socket.read_exact(&mut [0; PREFACE]).await;
+        let _ = begin(&mut socket).await;
         let Ok(stream) = next_request(&mut socket).await else {
             return;
         };
@@ -32,4 +31,3 @@ async fn the_answer_of_an_endpoint_that_closes_during_an_upload_arrives() {
 
 /// The field `:status: 400` (RFC 7541, appendix A).
 const STATUS_400: u8 = 0x8c;
-const END_STREAM: u8 = 1;

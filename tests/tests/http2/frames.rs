@@ -13,8 +13,8 @@ async fn mesh(frames: Vec<u8>, closes: bool) -> (Mesh, Tcp) {
     let endpoint = Tcp::start(move |mut socket| {
         let frames = frames.clone();
         async move {
-            let _ = socket.write_all(&frame(SETTINGS, 0, 0, &[])).await;
-            if request_came(&mut socket).await.is_ok() {
+            let begun = begin(&mut socket).await;
+            if begun.is_ok() && next_request(&mut socket).await.is_ok() {
                 let _ = socket.write_all(&frames).await;
             }
             while !closes && socket.read_u8().await.is_ok() {}
@@ -26,10 +26,10 @@ async fn mesh(frames: Vec<u8>, closes: bool) -> (Mesh, Tcp) {
     (mesh, endpoint)
 }
 
-/// Reads a client's preface and the head of its first request.
-async fn request_came(socket: &mut TcpStream) -> std::io::Result<()> {
-    socket.read_exact(&mut [0; PREFACE]).await?;
-    next_request(socket).await.map(|_| ())
+/// Sends settings, and reads a client's preface.
+pub(super) async fn begin(socket: &mut TcpStream) -> std::io::Result<()> {
+    socket.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
+    socket.read_exact(&mut [0; PREFACE]).await.map(|_| ())
 }
 
 /// Reads the head of the next request, and returns its stream.
@@ -101,14 +101,15 @@ async fn interim_responses_of_an_endpoint_do_not_hide_its_final_one() {
 }
 
 /// The length of the client's connection preface.
-pub(super) const PREFACE: usize = 24;
+const PREFACE: usize = 24;
 
+pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
-pub(super) const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
+const SETTINGS: u8 = 4;
+pub(super) const GOAWAY: u8 = 7;
 pub(super) const END_HEADERS: u8 = 4;
-const END_STREAM: u8 = 1;
+pub(super) const END_STREAM: u8 = 1;
 
 /// A field `:status` with a value of its own, which is not indexed.
 const STATUS: u8 = 0x08;

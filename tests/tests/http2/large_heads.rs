@@ -1,6 +1,6 @@
 //! Heads that are larger than an endpoint takes.
 
-use super::frames::{PREFACE, SETTINGS, frame, next_request};
+use super::frames::{GOAWAY, begin, frame, next_request};
 use http::Response;
 use http_body_util::BodyExt;
 use linkerd_tests::{Http1, Mesh, Server, Tcp, from_channel, get, soon};
@@ -61,14 +61,12 @@ async fn a_large_head_is_431_and_the_other_calls_of_its_connection_go_on() {
 async fn end_at_first_request(mut socket: TcpStream, requests: Arc<AtomicUsize>) {
     let mut goaway = vec![0; 8];
     goaway[7] = ENHANCE_YOUR_CALM;
-    let _ = socket.write_all(&frame(SETTINGS, 0, 0, &[])).await;
-    let _ = socket.read_exact(&mut [0; PREFACE]).await;
-    if next_request(&mut socket).await.is_ok() {
+    let begun = begin(&mut socket).await;
+    if begun.is_ok() && next_request(&mut socket).await.is_ok() {
         requests.fetch_add(1, SeqCst);
         let _ = socket.write_all(&frame(GOAWAY, 0, 0, &goaway)).await;
         let _ = socket.read(&mut [0; 1024]).await;
     }
 }
 
-const GOAWAY: u8 = 7;
 const ENHANCE_YOUR_CALM: u8 = 11;

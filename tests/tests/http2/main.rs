@@ -15,8 +15,11 @@ mod small_frames;
 mod streaming;
 mod streams;
 
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use hyper::body::Frame;
 use linkerd_control::{Endpoint, EndpointSet};
-use linkerd_tests::{Mesh, Tcp};
+use linkerd_tests::{Body, Mesh, Tcp, chunks};
 
 /// A mesh whose service `web` is this server, over HTTP/2 for clients of any version.
 async fn mesh_of(server: &Tcp) -> Mesh {
@@ -25,3 +28,13 @@ async fn mesh_of(server: &Tcp) -> Mesh {
     mesh.service("web", []).set(EndpointSet::new([endpoint]));
     mesh
 }
+
+/// Messages of gRPC that are written one by one, each in a frame.
+fn messages(count: usize) -> Body {
+    chunks(stream::iter(0..count).then(|_| async {
+        tokio::task::yield_now().await;
+        Ok(Frame::data(Bytes::from_static(MESSAGE)))
+    }))
+}
+
+const MESSAGE: &[u8] = b"\0\0\0\0\x05hello";

@@ -1,14 +1,15 @@
 //! Peers that write many small DATA frames, or empty ones.
 
-use super::frames::{END_HEADERS, HEADERS, PREFACE, SETTINGS, STATUS_200, frame, next_request};
-use bytes::Bytes;
-use futures::{StreamExt, future, stream};
+use super::{
+    MESSAGE,
+    frames::{DATA, END_HEADERS, END_STREAM, HEADERS, STATUS_200, begin, frame, next_request},
+    messages,
+};
+use futures::future;
 use http::{Method, Response};
 use http_body_util::BodyExt;
-use hyper::body::{Frame, Incoming};
-use linkerd_tests::{
-    Body, Http2, Mesh, Meshed, Server, Tcp, chunks, from_channel, get, reply, request, soon,
-};
+use hyper::body::Incoming;
+use linkerd_tests::{Http2, Mesh, Meshed, Server, Tcp, from_channel, get, reply, request, soon};
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -26,8 +27,7 @@ where
         let handler = handler.clone();
         async move {
             socket.set_nodelay(true).unwrap();
-            let _ = socket.write_all(&frame(SETTINGS, 0, 0, &[])).await;
-            if socket.read_exact(&mut [0; PREFACE]).await.is_ok() {
+            if begin(&mut socket).await.is_ok() {
                 let _ = handler(socket).await;
             }
         }
@@ -133,7 +133,7 @@ async fn a_reader_that_pauses_harms_no_other_stream() {
 
 #[tokio::test]
 async fn events_between_pods_are_not_cut() {
-    let server = Server::start(|_| async { Ok(Response::new(trickle())) }).await;
+    let server = Server::start(|_| async { Ok(Response::new(messages(EVENTS))) }).await;
     let mesh = Meshed::start(|web| web, |api| api).await;
     mesh.serve_api(server.addr(), |endpoint| endpoint.h2());
     let client = mesh.http2().await;
@@ -152,7 +152,7 @@ async fn uploads_in_small_frames_pass_both_proxies() {
     mesh.serve_api(server.addr(), |endpoint| endpoint.h2());
     let client = mesh.http2().await;
     let calls = (0..STREAMS).map(|_| async {
-        let upload = request(Method::POST, "http://api/", trickle());
+        let upload = request(Method::POST, "http://api/", messages(EVENTS));
         let response = soon(client.start(upload)).await.unwrap();
         length(response.into_body()).await
     });
@@ -160,18 +160,6 @@ async fn uploads_in_small_frames_pass_both_proxies() {
     assert_eq!(read, [EVENTS * MESSAGE.len(); STREAMS]);
 }
 
-/// Messages that are written one by one.
-fn trickle() -> Body {
-    chunks(stream::iter(0..EVENTS).then(|_| async {
-        tokio::task::yield_now().await;
-        Ok(Frame::data(Bytes::from_static(MESSAGE)))
-    }))
-}
-
 const STREAMS: usize = 6;
 const MESSAGES: usize = 2_000;
 const EVENTS: usize = 20_000;
-const MESSAGE: &[u8] = b"\0\0\0\0\x05hello";
-
-const DATA: u8 = 0;
-const END_STREAM: u8 = 1;

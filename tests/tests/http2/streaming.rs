@@ -2,12 +2,11 @@
 //!
 //! `LINKERD_TESTS_STREAMING_SECONDS=600` runs for ten minutes.
 
-use bytes::Bytes;
-use futures::{StreamExt, stream};
+use super::{MESSAGE, messages};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
-use hyper::body::{Frame, Incoming};
-use linkerd_tests::{Body, Http2, Meshed, SOON, Server, chunks, get, request};
+use hyper::body::Incoming;
+use linkerd_tests::{Body, Http2, Meshed, SOON, Server, get, request};
 use std::{
     sync::{
         Arc,
@@ -100,16 +99,7 @@ async fn cancelled(client: &Http2) -> usize {
     0
 }
 
-/// Messages that are written one by one.
-fn messages(count: usize) -> Body {
-    chunks(stream::iter(0..count).then(|_| async {
-        tokio::task::yield_now().await;
-        Ok(Frame::data(Bytes::from_static(MESSAGE)))
-    }))
-}
-
 const MESSAGES: usize = 100;
-const MESSAGE: &[u8] = b"\0\0\0\0\x05hello";
 
 /// The libraries of clients end connections with many cancelled calls.
 const CALLS_OF_A_CLIENT: usize = 100;
