@@ -1,6 +1,6 @@
 //! Names that peers choose, as labels.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{cell::Cell, collections::HashMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Names that are told apart in labels, with the last use of each.
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// - **Bounds**: a number of names. A further name takes the place of one that was idle for ten minutes, or is [`OTHERS`].
 #[derive(Debug)]
 pub struct LabelNames {
-    names: HashMap<Arc<str>, Instant>,
+    names: HashMap<Arc<str>, Cell<Instant>>,
     limit: usize,
 }
 
@@ -23,21 +23,20 @@ impl LabelNames {
 
     /// The label of a name that is used now.
     pub fn label(&mut self, name: &str, now: Instant) -> Arc<str> {
-        let known = self.names.get_key_value(name);
-        if let Some(known) = known.map(|(known, _)| known.clone()) {
-            self.names.insert(known.clone(), now);
-            return known;
+        if let Some((known, used)) = self.names.get_key_value(name) {
+            used.set(now);
+            return known.clone();
         }
         if self.names.len() >= self.limit {
-            let oldest = self.names.iter().min_by_key(|(_, used)| **used);
-            let idle = oldest.filter(|(_, used)| now.saturating_duration_since(**used) >= IDLE);
+            let oldest = self.names.iter().min_by_key(|(_, used)| used.get());
+            let idle = oldest.filter(|(_, used)| now.saturating_duration_since(used.get()) >= IDLE);
             match idle.map(|(name, _)| name.clone()) {
                 Some(idle) => self.names.remove(&idle),
                 None => return OTHERS.into(),
             };
         }
         let name = Arc::<str>::from(name);
-        self.names.insert(name.clone(), now);
+        self.names.insert(name.clone(), Cell::new(now));
         name
     }
 

@@ -17,7 +17,7 @@ pub enum ProxyError {
     /// The process ended too early.
     #[error("the proxy ended, and there was no {wanted}; its output:\n{output}")]
     Ended {
-        /// What was waited for.
+        /// The line, state or end that was waited for.
         wanted: String,
         /// The whole output.
         output: String,
@@ -25,7 +25,7 @@ pub enum ProxyError {
     /// The wait was too long.
     #[error("no {wanted} within {within:?}; the proxy's output:\n{output}")]
     Late {
-        /// What was waited for.
+        /// The line, state or end that was waited for.
         wanted: String,
         /// The limit.
         within: Duration,

@@ -32,7 +32,7 @@ pub(super) struct Merged<I> {
     server: Option<Rc<Http2Server>>,
 }
 
-/// What a server has sent.
+/// A server, as its frames show it.
 #[derive(Debug)]
 pub(super) struct Http2Server {
     /// Small frames that passed.

@@ -48,12 +48,19 @@ impl<I, W: Watch> Watched<I, W> {
     /// Notes the result of a write. `len` bytes count as written to a connection that the peer has closed.
     fn wrote(&mut self, written: Poll<io::Result<usize>>, len: usize) -> Poll<io::Result<usize>> {
         self.watch.was_written(written.is_pending());
-        match written {
+        self.unless_closed(written, len)
+    }
+}
+
+impl<I, W> Watched<I, W> {
+    /// The result, or `discarded` on a connection that the peer has closed: its failure is kept for the reads.
+    fn unless_closed<T>(&mut self, done: Poll<io::Result<T>>, discarded: T) -> Poll<io::Result<T>> {
+        match done {
             Poll::Ready(Err(error)) if is_closed(error.kind()) => {
                 self.failed = Some(error.kind());
-                Poll::Ready(Ok(len))
+                Poll::Ready(Ok(discarded))
             }
-            written => written,
+            done => done,
         }
     }
 }
@@ -112,13 +119,8 @@ impl<I: AsyncWrite + Unpin, W: Watch + Unpin> AsyncWrite for Watched<I, W> {
         if self.failed.is_some() {
             return Poll::Ready(Ok(()));
         }
-        match Pin::new(&mut self.io).poll_flush(cx) {
-            Poll::Ready(Err(error)) if is_closed(error.kind()) => {
-                self.failed = Some(error.kind());
-                Poll::Ready(Ok(()))
-            }
-            flushed => flushed,
-        }
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        self.unless_closed(flushed, ())
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -10,7 +10,7 @@ pub(super) struct Batches {
     in_fields: bool,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Passed {
     /// Bytes at the beginning of the batch that pass.

@@ -32,7 +32,7 @@ pub(super) struct Connection<B> {
     /// Whether it takes no stream any more: the endpoint is trusted no more.
     retired: Rc<Cell<bool>>,
     server: Rc<Http2Server>,
-    /// What crossed resets, or was not read.
+    /// The count of frames and streams that wear the connection out.
     wear: Wear,
     /// Streams with a frame that was not read yet.
     unread: Cell<usize>,
